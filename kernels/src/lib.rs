@@ -1,0 +1,13 @@
+//! Codecs and fused kernels of a low-bit key/value cache: slices in, slices out.
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`attention`] | blocks of queries over keys and values that are partly codes, partly exact |
+//! | [`mmap`] | a file's bytes, mapped |
+//! | [`pointwise`] | RMS norm, rotary embedding, SiLU·up, softmax |
+//!
+//! Knows neither `kvtune` nor any model. `unsafe` stands only here, each use with its reason.
+
+pub mod attention;
+pub mod mmap;
+pub mod pointwise;

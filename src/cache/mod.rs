@@ -1,0 +1,70 @@
+//! What attention reads: one trait, small types behind it.
+//!
+//! A [`LayerCache`] takes the keys and values of new tokens and answers queries. The decoder knows only the
+//! trait, so full precision, simulation, packed codes and the probes of `sensitivity` are one code path.
+//! Depends on `quant` (schemes) and `kvtune-kernels` (codecs, attention); knows no task and no search.
+
+/// Rows of a matrix inside a larger buffer: `row(i)` is `data[i * stride ..][.. width]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// The buffer, starting at the first row's first element.
+    pub data: &'a [f32],
+    /// Elements from one row to the next.
+    pub stride: usize,
+    /// Elements of one row.
+    pub width: usize,
+    /// Number of rows.
+    pub rows: usize,
+}
+
+/// One layer's key/value cache.
+///
+/// # Shapes
+/// Heads lie side by side in a row: `k`, `v` are `[tokens, n_kv_heads * head_dim]`, `q` and `out` are
+/// `[tokens, n_heads * head_dim]`; queries and keys carry their rotary position already.
+pub trait LayerCache: Send {
+    /// Tokens held.
+    fn len(&self) -> usize;
+
+    /// Whether nothing is held yet.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes the keys and values of the next tokens.
+    ///
+    /// # Errors
+    /// [`CacheError`] where a group cannot be coded.
+    fn append(&mut self, k: Rows<'_>, v: Rows<'_>) -> Result<(), CacheError>;
+
+    /// Attention outputs of the queries of the newest `q.rows` tokens, before the output projection.
+    ///
+    /// # Errors
+    /// [`CacheError`] where an activation is not finite (probes check; plain caches pass it on).
+    fn attend(&mut self, q: Rows<'_>, out: &mut [f32]) -> Result<(), CacheError>;
+}
+
+/// What can go wrong in one layer's cache; the decoder adds the layer.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CacheError {
+    /// See [`kvtune_kernels::codec::CodecError`].
+    #[error("{tensor} of KV head {head}, group {group}: {message}")]
+    Group {
+        /// `keys` or `values`.
+        tensor: &'static str,
+        /// The KV head.
+        head: usize,
+        /// Number of the group in that head.
+        group: usize,
+        /// What the codec says, with the way out.
+        message: String,
+    },
+    /// NaN or infinity where a number should be.
+    #[error("{tensor} of head {head} hold a value that is not finite")]
+    NotFinite {
+        /// Which tensor.
+        tensor: &'static str,
+        /// The head.
+        head: usize,
+    },
+}

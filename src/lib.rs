@@ -1,0 +1,44 @@
+//! kvtune finds, offline and once per model, the bit width that each layer's key and value cache needs.
+//!
+//! The tree is the pipeline; reading the modules in this order is following the data:
+//!
+//! ```text
+//! model id / dir / gguf ─▶ model ─▶ trace ─▶ sensitivity ─▶ space ─▶ search ─▶ report ─▶ YAML, CSV, SVG
+//!        task prompts ──────────────┘              ▲          (prune, group)  ▲
+//!                                           quant, cache                    score
+//! ```
+//!
+//! | module | what lives there |
+//! |---|---|
+//! | [`precision`] | bit widths, pairs, maps, and what they cost |
+//! | [`model`] | files → config, weights, tokenizer; the decoder |
+//! | [`quant`] | schemes: how a tensor is cut into groups and coded |
+//! | [`cache`] | what attention reads: full precision or simulated low-bit |
+//! | [`tasks`], [`trace`] | prompts, and the full-precision model's own continuation of them |
+//! | [`sensitivity`] | errors per layer and precision pair |
+//! | [`space`] | Pareto-efficient pairs per layer, groups of like layers |
+//! | [`search`] | searchers over a space, on an ask/tell interface |
+//! | [`score`] | runs precision maps over a trace |
+//! | [`report`] | the files a job leaves behind |
+//! | [`job`] | a calibration job: its YAML and its stages, in order |
+//! | [`cli`] | arguments, environment, printing, exit codes |
+//!
+//! The method is KVTuner's (Li et al., ICML 2025, arXiv:2502.04420); where the paper is silent and we had to
+//! decide, the item's documentation says **ours**. `ARCHITECTURE.md` states what each module must not know.
+#![forbid(unsafe_code)]
+
+pub mod cache;
+pub mod cli;
+pub mod job;
+pub mod model;
+pub mod precision;
+pub mod progress;
+pub mod quant;
+pub mod report;
+pub mod score;
+pub mod search;
+pub mod select;
+pub mod sensitivity;
+pub mod space;
+pub mod tasks;
+pub mod trace;
