@@ -3,11 +3,13 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`attention`] | blocks of queries over keys and values that are partly codes, partly exact |
+//! | [`matrix`] | matrix products |
 //! | [`mmap`] | a file's bytes, mapped |
 //! | [`pointwise`] | RMS norm, rotary embedding, SiLU·up, softmax |
 //!
 //! Knows neither `kvtune` nor any model. `unsafe` stands only here, each use with its reason.
 
 pub mod attention;
+pub mod matrix;
 pub mod mmap;
 pub mod pointwise;

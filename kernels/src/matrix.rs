@@ -1,0 +1,101 @@
+//! Matrix products on slices: the one place that calls `gemm`.
+
+/// A matrix inside a buffer; element (i, j) is `data[i * row_stride + j * col_stride]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a> {
+    data: &'a [f32],
+    rows: usize,
+    cols: usize,
+    row_stride: usize,
+    col_stride: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// `rows × cols`, rows contiguous and `row_stride` apart.
+    ///
+    /// # Panics
+    /// If the buffer is shorter than the last element asks for.
+    pub fn new(data: &'a [f32], rows: usize, cols: usize, row_stride: usize) -> Self {
+        let needed = if rows == 0 || cols == 0 { 0 } else { (rows - 1) * row_stride + cols };
+        assert!(data.len() >= needed, "a {rows} × {cols} matrix of stride {row_stride} in {}", data.len());
+        Self { data, rows, cols, row_stride, col_stride: 1 }
+    }
+
+    /// The same elements, rows and columns exchanged.
+    pub fn transposed(self) -> Self {
+        let Self { data, rows, cols, row_stride, col_stride } = self;
+        Self { data, rows: cols, cols: rows, row_stride: col_stride, col_stride: row_stride }
+    }
+}
+
+/// `out = a · b`, or `out += a · b`, on the calling thread; rows of `out` are `stride` apart.
+///
+/// A row of the product does not depend, bit for bit, on how many rows `a` has, as long as it has two or more
+/// (the engine takes another path for a single one).
+///
+/// # Panics
+/// If the inner sizes differ or `out` is too short.
+pub fn multiply(out: &mut [f32], stride: usize, accumulate: bool, a: Matrix<'_>, b: Matrix<'_>) {
+    assert_eq!(a.cols, b.rows, "inner sizes of a product");
+    if a.rows == 0 || b.cols == 0 {
+        return;
+    }
+    assert!(stride >= b.cols && out.len() >= (a.rows - 1) * stride + b.cols, "room for the product");
+    let beta = if accumulate { 1.0 } else { 0.0 };
+    // SAFETY: `Matrix::new` and the asserts above keep every index that m, n, k and the strides can form
+    // inside the three buffers, and `out` is borrowed mutably, so it overlaps neither input.
+    unsafe {
+        gemm::gemm(
+            a.rows,
+            b.cols,
+            a.cols,
+            out.as_mut_ptr(),
+            1,
+            stride as isize,
+            accumulate,
+            a.data.as_ptr(),
+            a.col_stride as isize,
+            a.row_stride as isize,
+            b.data.as_ptr(),
+            b.col_stride as isize,
+            b.row_stride as isize,
+            beta,
+            1.0,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_product_by_hand_with_strides() {
+        let a = [1.0, 2.0, 9.0, 3.0, 4.0, 9.0];
+        let b = [5.0, 6.0, 7.0, 8.0];
+        let mut out = [0.0; 5];
+        multiply(&mut out, 3, false, Matrix::new(&a, 2, 2, 3), Matrix::new(&b, 2, 2, 2));
+        assert_eq!(out, [19.0, 22.0, 0.0, 43.0, 50.0]);
+        multiply(&mut out, 3, true, Matrix::new(&a, 2, 2, 3), Matrix::new(&b, 2, 2, 2).transposed());
+        assert_eq!(out, [19.0 + 17.0, 22.0 + 23.0, 0.0, 43.0 + 39.0, 50.0 + 53.0]);
+    }
+
+    #[test]
+    fn a_row_does_not_depend_on_how_many_rows_there_are() {
+        let a: Vec<f32> = (0..40 * 300).map(|i| ((i * 37 % 101) as f32 - 50.0) / 17.0).collect();
+        let b: Vec<f32> = (0..300 * 24).map(|i| ((i * 53 % 97) as f32 - 48.0) / 13.0).collect();
+        let product = |rows: usize| {
+            let mut out = vec![0.0; rows * 24];
+            multiply(&mut out, 24, false, Matrix::new(&a, rows, 300, 300), Matrix::new(&b, 300, 24, 24));
+            out
+        };
+        let all = product(40);
+        for rows in 2..40 {
+            assert_eq!(product(rows), all[..rows * 24], "{rows} rows");
+        }
+    }
+}
