@@ -4,6 +4,10 @@
 //! trait, so full precision, simulation, packed codes and the probes of `sensitivity` are one code path.
 //! Depends on `quant` (schemes) and `kvtune-kernels` (codecs, attention); knows no task and no search.
 
+mod coded;
+
+pub use coded::CodedTensor;
+
 /// Rows of a matrix inside a larger buffer: `row(i)` is `data[i * stride ..][.. width]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
@@ -66,5 +70,13 @@ pub enum CacheError {
         tensor: &'static str,
         /// The head.
         head: usize,
+    },
+    /// More tokens than the table of rotated key biases speaks of.
+    #[error("the rotated key bias is known for {positions} positions, but the cache holds {tokens} tokens")]
+    KeyBias {
+        /// Positions of the table.
+        positions: usize,
+        /// Tokens held.
+        tokens: usize,
     },
 }
