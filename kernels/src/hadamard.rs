@@ -81,7 +81,7 @@ mod tests {
             let mut start = 0;
             for length in blocks {
                 for i in 0..length {
-                    let sign = |j: usize| if (i & j).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+                    let sign = |j: usize| if (i & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
                     let sum: f64 = (0..length).map(|j| sign(j) * f64::from(row[start + j])).sum();
                     let expected = sum / (length as f64).sqrt();
                     assert!((f64::from(found[start + i]) - expected).abs() < 2e-5, "{head_dim}: {i}");

@@ -70,4 +70,12 @@ pub enum CacheError {
         /// The head.
         head: usize,
     },
+    /// More tokens than the table of rotated key biases speaks of.
+    #[error("the rotated key bias is known for {positions} positions, but the cache holds {tokens} tokens")]
+    KeyBias {
+        /// Positions of the table.
+        positions: usize,
+        /// Tokens held.
+        tokens: usize,
+    },
 }

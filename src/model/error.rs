@@ -2,6 +2,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kvtune_kernels::codec::CodecOptionsError;
+
 use crate::cache::CacheError;
 use crate::precision::LayerId;
 
@@ -48,6 +50,9 @@ pub enum ModelError {
         /// What is wrong with it.
         problem: TensorProblem,
     },
+    /// A width that the scheme has no codec for.
+    #[error(transparent)]
+    Width(#[from] CodecOptionsError),
     /// A layer's cache cannot take or answer something.
     #[error("{layer}: {source}")]
     Cache {

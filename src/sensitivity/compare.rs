@@ -143,7 +143,8 @@ pub(super) fn tensor_errors(
     let head_rms = |head| root_mean_square(&full.exact(head)[..len]);
     let mean_square: f64 = (0..shape.n_kv_heads).map(|head| head_rms(head).powi(2)).sum();
     let floor = (1e-6 * (mean_square / shape.n_kv_heads as f64).sqrt()) as f32;
-    let of_head = |head| Deviation::new(&full.exact(head)[..len], &coded.read(head)[..len], floor_or_tiny(floor));
+    let of_head =
+        |head| Deviation::new(&full.exact(head)[..len], &coded.read(head)[..len], floor_or_tiny(floor));
     finite(layer, tensor, (0..shape.n_kv_heads).map(of_head).collect())
 }
 

@@ -50,9 +50,11 @@ pub fn agreement(tables: &[Table], metric: Metric) -> Option<Agreement> {
     for (i, a) in tables.iter().enumerate() {
         for b in &tables[i + 1..] {
             let pairs = 0..a.pairs.len();
-            found.extend(pairs.filter_map(|pair| {
-                spearman(&a.output_errors(pair, metric), &b.output_errors(pair, metric))
-            }));
+            found.extend(
+                pairs.filter_map(|pair| {
+                    spearman(&a.output_errors(pair, metric), &b.output_errors(pair, metric))
+                }),
+            );
         }
     }
     let least = found.iter().copied().min_by(f64::total_cmp)?;

@@ -38,7 +38,7 @@ fn case(model: &Fixture, case: &Value) -> Case {
 fn logits(model: &Fixture, case: &Case, chunk: Option<usize>) -> Vec<f32> {
     let simulation = model.simulation(&case.scheme);
     let units = Units::prompt(case.prompt_len, case.scheme.prefill);
-    let mut caches = simulation.caches(&case.map, 0, &units);
+    let mut caches = simulation.caches(&case.map, 0, &units).unwrap();
     let (prompt, continuation) = match chunk {
         Some(_) => model.ids.split_at(case.prompt_len),
         None => (&model.ids[..], &[][..]),
