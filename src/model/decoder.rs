@@ -9,6 +9,7 @@
 
 use burn::prelude::*;
 use burn::tensor::TensorData;
+use kvtune_kernels::matrix::stable_rows;
 use kvtune_kernels::pointwise;
 
 use super::ModelError;
@@ -250,13 +251,17 @@ struct Linear<B: DecoderBackend> {
 impl<B: DecoderBackend> Linear<B> {
     /// `x · weightᵀ + bias`.
     ///
-    /// The engine sums a single row in another order than a row among others. So that a position's numbers do
-    /// not depend on how many come with it, a single row goes in twice.
+    /// The engine sums a product of very few rows in another order. So that a position's numbers do not depend
+    /// on how many come with it, such a product is filled up with rows of zeros.
     fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
-        let rows = x.dims()[0];
-        let x = if rows == 1 { x.repeat_dim(0, 2) } else { x };
+        let [rows, width] = x.dims();
+        let missing = stable_rows(self.weight.dims()[0]).saturating_sub(rows);
+        let x = match missing {
+            0 => x,
+            _ => Tensor::cat(vec![x.clone(), Tensor::zeros([missing, width], &x.device())], 0),
+        };
         let product = x.matmul(self.weight.clone().transpose());
-        let product = if rows == 1 { product.narrow(0, 0, 1) } else { product };
+        let product = if missing > 0 { product.narrow(0, 0, rows) } else { product };
         match &self.bias {
             Some(bias) => product + bias.clone(),
             None => product,
