@@ -1,15 +1,16 @@
-/// The smallest number of units, from `start`, whose text counts at least `min_tokens`; else the last count.
+use std::ops::RangeInclusive;
+
+/// The smallest number of units, in `range`, whose text counts at least `min_tokens`; else the last count.
 ///
 /// Gallops and bisects, so that a long text is tokenized a few dozen times and not once per unit. Takes for granted
 /// that more units do not count fewer tokens; where a tokenizer breaks that by a token or two, the answer
-/// still reaches the length, only perhaps not with the fewest units. Gives up where even two tokens a unit would have
-/// reached the length: every unit of every task has more.
+/// still reaches the length, only perhaps not with the fewest units.
 pub(super) fn smallest_reaching(
     min_tokens: usize,
-    start: usize,
+    range: RangeInclusive<usize>,
     mut tokens_of: impl FnMut(usize) -> usize,
 ) -> Result<usize, usize> {
-    let most = start + min_tokens / 2 + 8;
+    let (start, most) = range.into_inner();
     let (mut low, mut high) = (start, start);
     let mut step = 1;
     loop {
@@ -17,7 +18,7 @@ pub(super) fn smallest_reaching(
         if found >= min_tokens {
             break;
         }
-        if high == most {
+        if high >= most {
             return Err(found);
         }
         low = high;
@@ -36,6 +37,11 @@ pub(super) fn smallest_reaching(
     Ok(high)
 }
 
+/// From `start` units to where even two tokens a unit would have reached the length: every generated unit has more.
+pub(super) fn units_from(start: usize, min_tokens: usize) -> RangeInclusive<usize> {
+    start..=start + min_tokens / 2 + 8
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,7 +51,7 @@ mod tests {
         for min_tokens in 0_usize..200 {
             for start in 0..10 {
                 let expected = min_tokens.div_ceil(7).max(start);
-                assert_eq!(smallest_reaching(min_tokens, start, |n| 7 * n), Ok(expected));
+                assert_eq!(smallest_reaching(min_tokens, start..=300, |n| 7 * n), Ok(expected));
             }
         }
     }
@@ -53,7 +59,7 @@ mod tests {
     #[test]
     fn few_texts_are_counted() {
         let mut calls = 0;
-        let found = smallest_reaching(1_000_000, 0, |n| {
+        let found = smallest_reaching(1_000_000, units_from(0, 1_000_000), |n| {
             calls += 1;
             10 * n
         });
@@ -63,6 +69,6 @@ mod tests {
 
     #[test]
     fn growth_without_effect_ends() {
-        assert_eq!(smallest_reaching(1000, 3, |_| 5), Err(5));
+        assert_eq!(smallest_reaching(1000, units_from(3, 1000), |_| 5), Err(5));
     }
 }

@@ -39,7 +39,17 @@ pub fn mixed(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
+
+    #[test]
+    fn prose_is_the_users_own_where_a_file_is_given() {
+        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+        file.write_all(b"Only these words stand here. And these.").expect("it takes the text");
+        let prompts = mixed(1, 5, 0, Some(file.path()), &|text| text.split_whitespace().count());
+        assert_eq!(prompts.expect("prompts")[2].text, "Only these words stand here.");
+    }
 
     #[test]
     fn every_domain_has_its_share() {

@@ -1,6 +1,6 @@
 //! `narrative`: a story from the grammar, where the user has no file of prose.
 
-use super::grow::smallest_reaching;
+use super::grow::{smallest_reaching, units_from};
 use super::prose::{Form, Prose};
 use super::random::document_rng;
 use super::{Prompt, Task, TaskError, TaskSpec, document_id};
@@ -30,7 +30,9 @@ impl Task for Narrative {
         let document = |(split, index)| {
             let mut prose = Prose::new(Form::Story, document_rng(spec.seed, 3, split, index));
             let id = document_id(split, index);
-            let sentences = smallest_reaching(spec.min_tokens, 3, |n| count_tokens(&prose.text(n, None)));
+            let sentences = smallest_reaching(spec.min_tokens, units_from(3, spec.min_tokens), |n| {
+                count_tokens(&prose.text(n, None))
+            });
             let sentences = sentences.map_err(|found| TaskError::PromptShort {
                 task: self.name(),
                 id: id.clone(),

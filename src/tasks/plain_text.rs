@@ -95,7 +95,7 @@ fn cut<'a>(
             let last = first + n.clamp(1, left) - 1;
             text[sentences[first].start..sentences[last].end].trim()
         };
-        let Ok(n) = smallest_reaching(min_tokens, 1, |n| count_tokens(document(n))) else { break };
+        let Ok(n) = smallest_reaching(min_tokens, 1..=left, |n| count_tokens(document(n))) else { break };
         let document = document(n);
         if !document.is_empty() && seen.insert(document) {
             documents.push(document);
@@ -208,6 +208,12 @@ mod tests {
         assert_eq!(message(b"text\xff"), "prompt file `FILE` is not UTF-8 text: bad byte at offset 4");
         let error = prompts(&spec(Path::new("no/such.txt"), 4, 1), &words).expect_err("no file");
         assert_eq!(error.to_string(), "cannot read prompt file `no/such.txt`");
+    }
+
+    #[test]
+    fn a_long_gap_or_lines_of_one_word_end_nothing() {
+        let text = format!("One two three four.{}{}", "\n".repeat(500), "word\n".repeat(4).repeat(3));
+        assert_eq!(cut(&text, 4, 9, &words), ["One two three four.", "word\nword\nword\nword"]);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(super) struct Prose {
     /// Subjects and actions of the topic in the order in which this paragraph uses them.
     subjects: Vec<&'static str>,
     actions: Vec<&'static str>,
+    /// In the order in which they come round.
+    times: [&'static str; 16],
     sentences: Vec<String>,
 }
 
@@ -36,7 +38,18 @@ impl Prose {
         let second = (first + rng.random_range(1..PEOPLE.len())) % PEOPLE.len();
         let topic = rng.random_range(0..TOPICS.len());
         let people = [PEOPLE[first], PEOPLE[second]];
-        Self { rng, form, people, topic, subjects: Vec::new(), actions: Vec::new(), sentences: Vec::new() }
+        let mut times = TIMES;
+        times.shuffle(&mut rng);
+        Self {
+            rng,
+            form,
+            people,
+            topic,
+            subjects: Vec::new(),
+            actions: Vec::new(),
+            times,
+            sentences: Vec::new(),
+        }
     }
 
     /// The first `n` sentences, in paragraphs, with `inserted` as a sentence of its own before sentence `at`.
@@ -73,16 +86,15 @@ impl Prose {
             self.turn_to_another_topic();
         }
         let clause = self.clause();
-        let time = pick(&mut self.rng, &TIMES);
         match (self.form, opens, self.rng.random_range(0..4)) {
-            (Form::Story, true, _) => self.arrival(&clause, time),
+            (Form::Story, true, _) => self.arrival(&clause),
             (Form::Story, false, 0) => {
                 let who = pick(&mut self.rng, &self.people);
                 let how = pick(&mut self.rng, &NOTICES);
                 format!("{who} {how} that {clause}.")
             }
-            (_, _, 0 | 1) => format!("{}, {clause}.", capital(time)),
-            (_, _, 2) => format!("{} {time}.", capital(&clause)),
+            (_, _, 0 | 1) => format!("{}, {clause}.", capital(self.time())),
+            (_, _, 2) => format!("{} {}.", capital(&clause), self.time()),
             _ => {
                 let second = self.clause();
                 let and = pick(&mut self.rng, &["and", "while", "and soon", "just as"]);
@@ -92,11 +104,18 @@ impl Prose {
     }
 
     /// `Late in the evening, Mara went to the harbor, where the pilots counted the boats.`
-    fn arrival(&mut self, clause: &str, time: &str) -> String {
+    fn arrival(&mut self, clause: &str) -> String {
+        let time = self.time();
         let place = TOPICS[self.topic].place;
         let who = pick(&mut self.rng, &self.people);
         let went = pick(&mut self.rng, &["walked to", "came to", "returned to", "stopped at"]);
         format!("{}, {who} {went} {place}, where {clause}.", capital(time))
+    }
+
+    /// The next time; none comes again before fifteen others.
+    fn time(&mut self) -> &'static str {
+        self.times.rotate_left(1);
+        self.times[0]
     }
 
     fn turn_to_another_topic(&mut self) {

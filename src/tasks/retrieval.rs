@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-use super::grow::smallest_reaching;
+use super::grow::{smallest_reaching, units_from};
 use super::prose::{Form, Prose};
 use super::random::{document_rng, pick};
 use super::{Prompt, Task, TaskError, TaskSpec, document_id};
@@ -44,7 +44,10 @@ impl Task for RulerNiah {
             let id = document_id(split, index);
             let mut haystack = Prose::new(Form::Report, rng);
             let mut render = |n| needle.render(&mut haystack, n);
-            let sentences = smallest_reaching(spec.min_tokens, MIN_SENTENCES, |n| count_tokens(&render(n)));
+            let sentences =
+                smallest_reaching(spec.min_tokens, units_from(MIN_SENTENCES, spec.min_tokens), |n| {
+                    count_tokens(&render(n))
+                });
             let sentences = sentences.map_err(|found| TaskError::PromptShort {
                 task: self.name(),
                 id: id.clone(),

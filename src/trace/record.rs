@@ -116,8 +116,8 @@ pub enum RecordError<E: Error + 'static> {
 /// Records every prompt, in order.
 ///
 /// `meta` says how: `max_new_tokens`, `top` (lowered to the vocabulary where that is smaller) and the model's sizes.
-/// Warns of sequences under 256 tokens, and where the parallel pass would have chosen other tokens than
-/// generation did in over 1 % of the positions. Equal inputs give equal traces.
+/// Tells the observer the trace's [`Trace::warnings`]. Equal inputs give equal traces. A caller that records
+/// documents in parallel uses [`record_document`].
 ///
 /// # Errors
 /// The first document's that fails, or [`RecordError::Interrupted`].
@@ -138,23 +138,25 @@ pub fn record<M: Continue>(
         observer.advance(1);
     }
     let trace = Trace { meta, documents };
-    conclude(&trace, observer);
+    trace.warnings().iter().for_each(|warning| observer.warn(warning));
+    observer.end(&format!("{} documents, {} positions", trace.documents.len(), trace.positions()));
     Ok(trace)
 }
 
-fn conclude(trace: &Trace, observer: &dyn Observer) {
-    if let Some(warning) = short_sequences(&trace.documents) {
-        observer.warn(&warning);
+impl Trace {
+    /// What a user should know of it: sequences under 256 tokens, and a parallel pass that would have chosen other
+    /// tokens than generation did in over 1 % of the positions.
+    pub fn warnings(&self) -> Vec<String> {
+        let positions = self.positions();
+        let repeated: usize = self.documents.iter().map(Document::repeated_choices).sum();
+        let others = positions - repeated;
+        let others = (100 * others > positions).then(|| {
+            format!(
+                "one parallel pass chooses another token than generation at {others} of {positions} positions"
+            )
+        });
+        short_sequences(&self.documents).into_iter().chain(others).collect()
     }
-    let positions = trace.positions();
-    let repeated: usize = trace.documents.iter().map(Document::repeated_choices).sum();
-    if 100 * (positions - repeated) > positions {
-        observer.warn(&format!(
-            "one parallel pass chooses another token than generation at {} of {positions} positions",
-            positions - repeated
-        ));
-    }
-    observer.end(&format!("{} documents, {positions} positions", trace.documents.len()));
 }
 
 /// Records one prompt: its greedy continuation, then one teacher-forced pass over both.
@@ -395,6 +397,16 @@ mod tests {
         assert_eq!(heard.0, 2);
         assert!(heard.1[0].starts_with("2 of 2 sequences have fewer than 256 tokens"), "{:?}", heard.1);
         assert_eq!(heard.1[1..], ["2 documents, 6 positions"]);
+    }
+
+    #[test]
+    fn choices_that_the_pass_does_not_repeat_are_counted() {
+        let mut trace = example::trace();
+        trace.documents[0].top_ids.swap(0, 1);
+        assert_eq!(
+            trace.warnings()[1],
+            "one parallel pass chooses another token than generation at 1 of 3 positions"
+        );
     }
 
     #[test]

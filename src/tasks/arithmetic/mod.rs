@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use rand_chacha::ChaCha8Rng;
 
-use super::grow::smallest_reaching;
+use super::grow::{smallest_reaching, units_from};
 use super::random::document_rng;
 use super::{Prompt, Task, TaskError, TaskSpec, document_id};
 use crate::trace::Split;
@@ -65,7 +65,8 @@ impl ArithmeticChain {
         let asked = fresh(&mut rng, used)?;
         let mut examples = Vec::new();
         let mut failure = None;
-        let shots = smallest_reaching(spec.min_tokens, spec.shots.unwrap_or(DEFAULT_SHOTS), |shots| {
+        let range = units_from(spec.shots.unwrap_or(DEFAULT_SHOTS), spec.min_tokens);
+        let shots = smallest_reaching(spec.min_tokens, range, |shots| {
             while examples.len() < shots && failure.is_none() {
                 match fresh(&mut rng, used) {
                     Ok(example) => examples.push(example),
