@@ -2,9 +2,9 @@ use std::ops::RangeInclusive;
 
 /// The smallest number of units, in `range`, whose text counts at least `min_tokens`; else the last count.
 ///
-/// Gallops and bisects, so that a long text is tokenized a few dozen times and not once per unit. Takes for granted
-/// that more units do not count fewer tokens; where a tokenizer breaks that by a token or two, the answer
-/// still reaches the length, only perhaps not with the fewest units.
+/// Gallops and bisects, so that a long text is tokenized a few dozen times and not once per unit. Takes for
+/// granted that more units do not count fewer tokens; where a tokenizer breaks that by a token or two, the
+/// answer still reaches the length, only perhaps not with the fewest units.
 pub(super) fn smallest_reaching(
     min_tokens: usize,
     range: RangeInclusive<usize>,
@@ -37,7 +37,8 @@ pub(super) fn smallest_reaching(
     Ok(high)
 }
 
-/// From `start` units to where even two tokens a unit would have reached the length: every generated unit has more.
+/// From `start` units to where even two tokens a unit would have reached the length: every generated unit has
+/// more.
 pub(super) fn units_from(start: usize, min_tokens: usize) -> RangeInclusive<usize> {
     start..=start + min_tokens / 2 + 8
 }

@@ -11,10 +11,10 @@
 //! | `narrative` | `prose` | generated story text, where there is no file |
 //!
 //! Knows nothing of models: a prompt's length is whatever the caller's `count_tokens` says. The splits of one
-//! spec share no document, no problem and no worked example; generated filler sentences may recur, because the
-//! grammar is finite. A document depends on the seed, its split and its number, so that asking for more
-//! documents leaves those before as they were (`plain-text` draws all splits at once and makes no such promise).
-//! All generated text is **ours**.
+//! spec share no document, no problem and no worked example; generated filler sentences may recur, because
+//! the grammar is finite. A document depends on the seed, its split and its number, so that asking for more
+//! documents leaves those before as they were (`plain-text` draws all splits at once and makes no such
+//! promise). All generated text is **ours**.
 
 mod arithmetic;
 mod error;
@@ -73,7 +73,8 @@ pub trait Task: Sync {
         false
     }
 
-    /// The documents of `spec`, splits in the order of [`Split::ALL`]; each has at least `min_tokens` by `count_tokens`.
+    /// The documents of `spec`, splits in the order of [`Split::ALL`]; each has at least `min_tokens` by
+    /// `count_tokens`.
     ///
     /// Callers want [`prompts`], which checks the spec first.
     ///

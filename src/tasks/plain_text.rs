@@ -107,8 +107,8 @@ fn cut<'a>(
 
 /// Where the sentences of `text` lie; together they are all of it.
 ///
-/// A sentence ends after a line break, after `.`, `!` or `?` before white space, after their full-width forms, and
-/// at [`LONGEST_SENTENCE`].
+/// A sentence ends after a line break, after `.`, `!` or `?` before white space, after their full-width
+/// forms, and at [`LONGEST_SENTENCE`].
 fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut sentences = Vec::new();
     let (mut start, mut space) = (0, None);

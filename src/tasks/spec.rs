@@ -65,8 +65,8 @@ pub struct TaskSpec {
     /// The file that `plain-text` cuts; no other task takes one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// Worked examples before the question at least, more where the length asks for them; a task's own default
-    /// when absent.
+    /// Worked examples before the question at least, more where the length asks for them; a task's own
+    /// default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shots: Option<usize>,
 }

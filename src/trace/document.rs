@@ -62,8 +62,8 @@ impl Document {
         self.tokens.len() - self.prompt_len
     }
 
-    /// Positions whose largest logit is that of the token chosen there; fewer than all where the parallel pass and
-    /// token-by-token generation round a near tie differently.
+    /// Positions whose largest logit is that of the token chosen there; fewer than all where the parallel
+    /// pass and token-by-token generation round a near tie differently.
     pub fn repeated_choices(&self) -> usize {
         let chosen = self.tokens[self.prompt_len..].iter();
         let top = self.top_ids.len() / self.positions().max(1);
@@ -71,7 +71,8 @@ impl Document {
     }
 }
 
-/// Tokens under which a sequence hardly uses its codes: with a residual of 32, over a tenth of it stays exact.
+/// Tokens under which a sequence hardly uses its codes: with a residual of 32, over a tenth of it stays
+/// exact.
 const SHORT: usize = 256;
 
 /// A warning that names the shortest sequence, if any has under 256 tokens.

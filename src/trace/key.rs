@@ -5,8 +5,8 @@ use super::{Document, Trace};
 impl Trace {
     /// sha256 of all that an evaluation on this trace can depend on, as 64 hexadecimal digits.
     ///
-    /// That is the model's fingerprint and shape and every field of every document, bit by bit. The names that a
-    /// user gave and the version that recorded it do not count.
+    /// That is the model's fingerprint and shape and every field of every document, bit by bit. The names
+    /// that a user gave and the version that recorded it do not count.
     pub fn content_key(&self) -> String {
         let meta = &self.meta;
         let mut hash = Canonical(Sha256::new());

@@ -1,8 +1,9 @@
-//! The calibration artifact: prompts, the full-precision model's own continuation, and what it computed there.
+//! The calibration artifact: prompts, the full-precision model's own continuation, and what it computed
+//! there.
 //!
-//! [`record`] makes a [`Trace`] with any model that is [`Continue`]; [`Trace::write`] and [`Trace::read`] keep it as
-//! `trace.safetensors`, whose layout `file.rs` describes. Search, scores and everything later read the same
-//! trace. Knows nothing of quantization.
+//! [`record`] makes a [`Trace`] with any model that is [`Continue`]; [`Trace::write`] and [`Trace::read`]
+//! keep it as `trace.safetensors`, whose layout `file/mod.rs` describes. Search, scores and everything later read
+//! the same trace. Knows nothing of quantization.
 
 mod document;
 mod error;

@@ -2,8 +2,8 @@ use std::cmp::Ordering;
 
 /// The `k` largest logits with their ids, largest first, the smaller id first among equals.
 ///
-/// One pass: of 150,000 logits nearly all fail one comparison with the k-th best so far. Not a number sorts as
-/// [`f32::total_cmp`] does, and `−0` equals `0`.
+/// One pass: of 150,000 logits nearly all fail one comparison with the k-th best so far. Not a number sorts
+/// as [`f32::total_cmp`] does, and `−0` equals `0`.
 pub fn top_k(logits: &[f32], k: usize) -> Vec<(u32, f32)> {
     if k == 0 {
         return Vec::new();

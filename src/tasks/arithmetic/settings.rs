@@ -1,7 +1,7 @@
 //! The words of the problems: who, where, and what may happen to the things that are counted.
 //!
-//! In the sentences `{name}` is the person, `{a}` and `{b}` the two numbers of an opening, `{n}` the number of
-//! any other step.
+//! In the sentences `{name}` is the person, `{a}` and `{b}` the two numbers of an opening, `{n}` the number
+//! of any other step.
 
 /// How the first count comes about.
 #[derive(Clone, Copy)]

@@ -10,10 +10,10 @@
 //! | `log_sum_exp` | f32 `[P]` | likewise |
 //! | `hidden` | f32 `[P, hidden_size]` | likewise; last in the file |
 //!
-//! A document's rows are one range of each tensor, and its start is the sum of the T before it, so that a mapped
-//! file of any length can be read document by document. The header's `__metadata__` has one entry, `kvtune`:
-//! JSON of `{meta, documents}`, where a document is its id, domain, split, prompt_len and number of tokens. One
-//! entry, because the order of several would not be fixed; equal traces are equal files.
+//! A document's rows are one range of each tensor, and its start is the sum of the T before it, so that a
+//! mapped file of any length can be read document by document. The header's `__metadata__` has one entry,
+//! `kvtune`: JSON of `{meta, documents}`, where a document is its id, domain, split, prompt_len and number of
+//! tokens. One entry, because the order of several would not be fixed; equal traces are equal files.
 
 mod check;
 mod read;

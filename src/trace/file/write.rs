@@ -15,8 +15,8 @@ impl Trace {
     /// Writes the file under a temporary name beside `path`, then renames it: `path` is never half a trace.
     ///
     /// # Errors
-    /// [`TraceError::Write`]; [`TraceError::Damaged`] if the trace breaks the rules that [`Trace::read`] holds
-    /// it to.
+    /// [`TraceError::Write`]; [`TraceError::Damaged`] if the trace breaks the rules that [`Trace::read`]
+    /// holds it to.
     pub fn write(&self, path: &Path) -> Result<(), TraceError> {
         check::trace(self, path)?;
         let header = self.header().map_err(|source| TraceError::Meta { path: path.to_owned(), source })?;
@@ -98,7 +98,8 @@ struct TensorEntry {
     data_offsets: [usize; 2],
 }
 
-/// A new file in the folder of `path`, with the rights of any file that the user makes; gone if it is dropped.
+/// A new file in the folder of `path`, with the rights of any file that the user makes; gone if it is
+/// dropped.
 fn temporary_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
