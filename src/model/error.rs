@@ -45,6 +45,16 @@ pub enum ModelError {
         /// What is wrong with it.
         problem: TensorProblem,
     },
+    /// A text or token ids that the tokenizer fails on.
+    #[error("the tokenizer of `{}` cannot {what}: {why}", path.display())]
+    Tokenize {
+        /// The tokenizer's file.
+        path: PathBuf,
+        /// `encode` or `decode`.
+        what: &'static str,
+        /// What it says.
+        why: String,
+    },
 }
 
 /// What can be wrong with one tensor.

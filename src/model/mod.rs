@@ -4,12 +4,17 @@
 //! checks what can be checked before a number is computed: sizes, headers, shards, and that no tensor is there
 //! that our computation would leave out.
 
+mod chat;
 mod config;
 mod error;
+mod special;
 #[cfg(test)]
 mod test_data;
+mod tokenizer;
 mod weights;
 
+pub use chat::{ChatTemplate, Message, Role};
 pub use config::{Architecture, Config, Rope, Scaling};
 pub use error::{ModelError, TensorProblem};
+pub use tokenizer::{BosPolicy, Tokenizer};
 pub use weights::{Checkpoint, Fingerprint};
