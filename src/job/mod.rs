@@ -1,1 +1,23 @@
-//! In work.
+//! A calibration job: the YAML that a user writes and the stages that it drives, in order.
+//!
+//! [`Job::read`] turns a file into a [`Job`] with every default filled in; a field nobody knows, a pair that
+//! does not exist, a number out of range is a [`JobError`] that names file and field. Defaults stand beside the
+//! struct they belong to (`spec`, `search_space`); how a file becomes a struct is in `read` and `fields`.
+
+mod check;
+mod error;
+mod fields;
+mod read;
+mod search_space;
+mod spec;
+mod units;
+
+pub use error::JobError;
+pub use read::{Overrides, QUICKSTART, model_slug};
+pub use search_space::{
+    ClusterSpec, Metric, Noise, Pairs, PruneSpec, SearchSpace, SensitivitySpec, default_scheme,
+};
+pub use spec::{
+    Algorithm, CacheLimit, Documents, Job, Objective, SearchSpec, SeedTable, StorageLimit, TraceSpec,
+};
+pub use units::{ByteSize, GroupRange};

@@ -61,6 +61,16 @@ pub enum ModelError {
         /// What its cache says.
         source: CacheError,
     },
+    /// A text or token ids that the tokenizer fails on.
+    #[error("the tokenizer of `{}` cannot {what}: {why}", path.display())]
+    Tokenize {
+        /// The tokenizer's file.
+        path: PathBuf,
+        /// `encode` or `decode`.
+        what: &'static str,
+        /// What it says.
+        why: String,
+    },
 }
 
 /// What can be wrong with one tensor.

@@ -59,7 +59,30 @@ pub(crate) fn tiny_config() -> Value {
 }
 
 /// A tensor of a file to be written: name, shape, f32 values.
-pub(crate) type Tensor = (&'static str, Vec<usize>, Vec<f32>);
+pub(crate) type Tensor = (String, Vec<usize>, Vec<f32>);
+
+/// All tensors of the tiny Llama, filled by a counter.
+pub(crate) fn tiny_tensors() -> Vec<Tensor> {
+    let layer = [
+        ("input_layernorm", vec![8]),
+        ("post_attention_layernorm", vec![8]),
+        ("self_attn.q_proj", vec![8, 8]),
+        ("self_attn.k_proj", vec![4, 8]),
+        ("self_attn.v_proj", vec![4, 8]),
+        ("self_attn.o_proj", vec![8, 8]),
+        ("mlp.gate_proj", vec![12, 8]),
+        ("mlp.up_proj", vec![12, 8]),
+        ("mlp.down_proj", vec![8, 12]),
+    ];
+    let top = [("model.embed_tokens", vec![6, 8]), ("model.norm", vec![8]), ("lm_head", vec![6, 8])];
+    let in_layer = layer.into_iter().map(|(module, shape)| (format!("model.layers.0.{module}"), shape));
+    let all = in_layer.chain(top.into_iter().map(|(module, shape)| (module.to_owned(), shape)));
+    all.map(|(module, shape)| {
+        let values = (0..shape.iter().product()).map(|i: usize| i as f32 / 64.0).collect();
+        (format!("{module}.weight"), shape, values)
+    })
+    .collect()
+}
 
 /// Writes `config.json` alone.
 pub(crate) fn write_config(folder: &Path, config: &Value) {
@@ -68,10 +91,20 @@ pub(crate) fn write_config(folder: &Path, config: &Value) {
 
 /// Writes one safetensors file.
 pub(crate) fn write_safetensors(path: &Path, tensors: &[Tensor]) {
-    let bytes: Vec<Vec<u8>> =
-        tensors.iter().map(|(.., values)| values.iter().flat_map(|v| v.to_le_bytes()).collect()).collect();
+    let little_endian = |values: &Vec<f32>| values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let bytes: Vec<Vec<u8>> = tensors.iter().map(|(.., values)| little_endian(values)).collect();
     let views = tensors.iter().zip(&bytes).map(|((name, shape, _), bytes)| {
-        (*name, TensorView::new(safetensors::Dtype::F32, shape.clone(), bytes).expect("a view"))
+        (name, TensorView::new(safetensors::Dtype::F32, shape.clone(), bytes).expect("a view"))
     });
     std::fs::write(path, safetensors::serialize(views, None).expect("a header")).expect("a file");
+}
+
+/// Writes the tiny Llama in Hugging Face layout, its tensors changed by `edit`.
+pub(crate) fn tiny_directory(edit: impl FnOnce(&mut Vec<Tensor>)) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut tensors = tiny_tensors();
+    edit(&mut tensors);
+    write_config(folder.path(), &tiny_config());
+    write_safetensors(&folder.path().join("model.safetensors"), &tensors);
+    folder
 }

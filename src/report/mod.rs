@@ -1,1 +1,20 @@
-//! In work.
+//! The files that a job leaves behind, and how each is written, read back and drawn.
+//!
+//! Every file appears whole or not at all ([`write_atomic`]). Nothing that varies between equal runs goes into
+//! a CSV: times and the command line are in `run.yaml` beside them. Knows rows and maps, not how they came about.
+
+mod files;
+mod precision_file;
+mod rows;
+mod run_record;
+mod table;
+mod text;
+
+pub use files::{FileError, write_atomic, write_text};
+pub use precision_file::{ObjectiveRecord, PrecisionFile, Provenance};
+pub use rows::{
+    EvaluationKind, EvaluationRow, HeadRow, ParetoRow, PositionMode, PositionRow, Role, SensitivityRow,
+};
+pub use run_record::{ModelRecord, RunRecord, StageRecord, utc};
+pub use table::{read_csv, write_csv};
+pub use text::{genome_text, map_text, parse_map};

@@ -1,8 +1,11 @@
+mod damaged_gguf;
+mod damaged_safetensors;
+
 use super::*;
 use crate::model::test_data::{conformance, real_model};
 
 /// Every tensor that the decoder asks for: those that must be there, and those that may be.
-fn read_all(checkpoint: &Checkpoint) -> Result<usize, ModelError> {
+pub(super) fn read_all(checkpoint: &Checkpoint) -> Result<usize, ModelError> {
     let config = checkpoint.config().clone();
     let (hidden, inner) = (config.hidden_size, config.intermediate_size);
     let (query, key) = (config.query_size(), config.key_value_size());

@@ -1,0 +1,199 @@
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::search_space::SearchSpace;
+use super::units::ByteSize;
+
+/// One calibration job with every default filled in; what `job.yaml` holds.
+///
+/// Made by [`Job::read`] or [`Job::quickstart`], which check it; a `Job` in hand is a valid one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Job {
+    /// A name from `kvtune model list`, a directory, a `.gguf` file, or a hub id.
+    pub model: String,
+    /// What the search may choose from; in a file, a path or the mapping itself.
+    pub search_space: SearchSpace,
+    /// Which prompts are traced.
+    pub trace: TraceSpec,
+    /// How the space is searched, and for what.
+    pub search: SearchSpec,
+    /// Folder of the job's files; default `runs/<model>/<scheme>`.
+    pub out: PathBuf,
+}
+
+impl Default for Job {
+    /// `out` is empty: reading fills it in once model and scheme are known.
+    fn default() -> Self {
+        Self {
+            model: String::from("smollm2-135m"),
+            search_space: SearchSpace::default(),
+            trace: TraceSpec::default(),
+            search: SearchSpec::default(),
+            out: PathBuf::new(),
+        }
+    }
+}
+
+/// Which prompts are traced, and how far the model continues them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TraceSpec {
+    /// A built-in task, or `text` with a `path`.
+    pub task: String,
+    /// The file that a task from a file reads.
+    pub path: Option<PathBuf>,
+    /// Documents of each split.
+    pub documents: Documents,
+    /// Tokens that each prompt has at least.
+    pub min_tokens: usize,
+    /// Tokens that the model adds at most.
+    pub max_new_tokens: usize,
+    /// Seed of the prompts.
+    pub seed: u64,
+}
+
+impl Default for TraceSpec {
+    fn default() -> Self {
+        Self {
+            task: String::from("arithmetic-chain"),
+            path: None,
+            documents: Documents::default(),
+            min_tokens: 256,
+            max_new_tokens: 96,
+            seed: 0,
+        }
+    }
+}
+
+/// Documents of the three splits, which never share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Documents {
+    /// Scored by the search.
+    pub search: usize,
+    /// Chooses from the front.
+    pub select: usize,
+    /// Read once, for the figure that is reported.
+    pub test: usize,
+}
+
+impl Default for Documents {
+    fn default() -> Self {
+        Self { search: 4, select: 8, test: 8 }
+    }
+}
+
+/// How the space is searched, and for what.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SearchSpec {
+    /// Who proposes configurations.
+    pub algorithm: Algorithm,
+    /// The loss against the same model with a full-precision cache.
+    pub objective: Objective,
+    /// Limit in equivalent bits.
+    pub max_bits: Option<f64>,
+    /// Limit in stored bits an element, scales and residual included.
+    pub max_storage_bits: Option<StorageLimit>,
+    /// Limit in bytes of the whole cache.
+    pub max_cache: Option<CacheLimit>,
+    /// Loss that the chosen map may have, in units of the objective.
+    pub max_loss: f64,
+    /// Distinct configurations that may be evaluated.
+    pub evaluations: usize,
+    /// Seed of the searcher.
+    pub seed: u64,
+    /// Table of the additive model: seeds `moead` and `nsga2`, and is all that `additive` goes by.
+    pub seed_table: SeedTable,
+}
+
+impl Default for SearchSpec {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::default(),
+            objective: Objective::default(),
+            max_bits: None,
+            max_storage_bits: None,
+            max_cache: None,
+            max_loss: 0.05,
+            evaluations: 50,
+            seed: 0,
+            seed_table: SeedTable::default(),
+        }
+    }
+}
+
+/// Who proposes configurations (method, section 6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// MOEA/D (Zhang & Li 2007).
+    #[default]
+    Moead,
+    /// NSGA-II, what the published code runs.
+    Nsga2,
+    /// Distinct genomes drawn evenly.
+    Random,
+    /// Every genome.
+    Exhaustive,
+    /// The exact front of the additive model, verified.
+    Additive,
+    /// First and last layers high.
+    Edges,
+    /// Values are lowered before keys, everywhere alike.
+    KeyFirst,
+}
+
+/// The loss against the same model with a full-precision cache, under teacher forcing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Objective {
+    /// Share of continuation positions whose arg-max differs.
+    #[default]
+    Flips,
+    /// Mean KL(full ‖ quantized), nats a token.
+    Kl,
+    /// Difference of mean negative log-likelihood, nats a token.
+    Nll,
+}
+
+/// Where the additive model takes the loss of one (group, pair) from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SeedTable {
+    /// End-to-end KL with that group alone quantized; each measurement counts as an evaluation.
+    #[default]
+    IsolatedKl,
+    /// The layer error of the sensitivity stage, summed over the group.
+    #[serde(rename = "e_o")]
+    Eo,
+    /// No additive model: the searcher starts from the uniform configurations.
+    None,
+}
+
+/// A limit in stored bits an element at one context length.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StorageLimit {
+    /// Tokens in the cache.
+    pub context: usize,
+    /// Bits an element.
+    pub bits: f64,
+}
+
+/// A limit in bytes of the whole cache at one context length and batch size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CacheLimit {
+    /// Tokens in each sequence's cache.
+    pub context: usize,
+    /// Sequences held at once.
+    #[serde(default = "one")]
+    pub batch: usize,
+    /// Bytes of all of them together.
+    pub bytes: ByteSize,
+}
+
+fn one() -> usize {
+    1
+}
