@@ -9,6 +9,7 @@
 //! | [`matrix`] | matrix products |
 //! | [`mmap`] | a file's bytes, mapped |
 //! | [`pointwise`] | RMS norm, rotary embedding, SiLU·up, softmax |
+//! | [`statistics`] | sums of errors, log-sum-exp, divergence |
 //!
 //! Knows neither `kvtune` nor any model. `unsafe` stands only here, each use with its reason.
 
@@ -19,3 +20,4 @@ pub mod hadamard;
 pub mod matrix;
 pub mod mmap;
 pub mod pointwise;
+pub mod statistics;

@@ -93,6 +93,14 @@ pub struct GroupError {
     pub error: CodecError,
 }
 
+impl GroupError {
+    /// The same error where `groups` groups come before those that were coded.
+    pub fn after(mut self, groups: usize) -> Self {
+        self.group += groups;
+        self
+    }
+}
+
 /// A group's levels, chosen from its elements.
 enum Fitted {
     Uniform(Uniform),
