@@ -28,20 +28,16 @@ pub fn attend(
     let work = |scratch: &mut Scratch, (index, out): (usize, &mut [f32])| {
         let first = index * block;
         let queries = out.len() / shape.q_width();
-        let visible = |side: &Side<'_>| Visible {
-            start: start + first,
-            // A slice of the caller's counts: the block's own queries.
-            frozen: slice_of(side.frozen, first, queries),
-            window,
-        };
+        let visible = |frozen| Visible { start: start + first, frozen, window };
+        let of_keys = visible(&keys.frozen[first..first + queries]);
+        let of_values = visible(&values.frozen[first..first + queries]);
         for head in 0..shape.n_kv_heads {
             gather_queries(q, first..first + queries, head, shape, &mut scratch.q);
-            let (mine, theirs) = (visible(keys), visible(values));
             let rows = shape.heads_per_kv() * queries;
-            scratch.weights.resize(rows * mine.columns(), 0.0);
+            scratch.weights.resize(rows * of_keys.columns(), 0.0);
             scratch.out.resize(rows * shape.head_dim, 0.0);
-            probabilities(&scratch.q, shape.head_dim, (keys.source)(head), mine, &mut scratch.weights);
-            weigh(&scratch.weights, shape.head_dim, (values.source)(head), theirs, &mut scratch.out);
+            probabilities(&scratch.q, shape.head_dim, (keys.source)(head), of_keys, &mut scratch.weights);
+            weigh(&scratch.weights, shape.head_dim, (values.source)(head), of_values, &mut scratch.out);
             scatter_heads(&scratch.out, queries, head, shape, out);
         }
     };
@@ -83,10 +79,6 @@ pub fn scatter_heads(block: &[f32], queries: usize, kv_head: usize, shape: HeadS
         let at = query * shape.q_width() + (kv_head * shape.heads_per_kv() + head) * shape.head_dim;
         out[at..][..shape.head_dim].copy_from_slice(from);
     }
-}
-
-fn slice_of(counts: &[usize], first: usize, queries: usize) -> &[usize] {
-    &counts[first..first + queries]
 }
 
 /// Buffers that one thread reuses from block to block.

@@ -32,33 +32,28 @@ pub struct CodedTensor {
 }
 
 impl CodedTensor {
-    /// An empty tensor whose tokens stay exact.
-    pub fn exact_only(n_kv_heads: usize, head_dim: usize) -> Self {
-        Self::new(n_kv_heads, head_dim, None)
-    }
-
-    /// An empty tensor of one layer's keys.
+    /// An empty tensor of one layer.
     ///
-    /// `bias` is the layer's bias of the key projection, rotated to each position: what `key_bias: subtract`
-    /// takes off before coding. A width that the scheme has no codec for is an error of the first append.
-    pub fn keys(
+    /// `key_bias` is the layer's bias of the key projection, rotated to each position: what `key_bias: subtract`
+    /// takes off a key before coding. Give it exactly where the scheme asks for it.
+    ///
+    /// # Errors
+    /// [`CodecOptionsError`] where the scheme has no codec of that width.
+    pub fn new(
         scheme: &Scheme,
-        n_kv_heads: usize,
-        head_dim: usize,
+        tensor: Tensor,
         bits: Bits,
-        bias: Option<KeyBiasTable>,
-    ) -> Self {
-        Self::new(n_kv_heads, head_dim, Coding::new(scheme, Tensor::Keys, bits, bias))
+        shape: LayerShape,
+        key_bias: Option<KeyBiasTable>,
+    ) -> Result<Self, CodecOptionsError> {
+        let coding =
+            scheme.codec(bits)?.map(|codec| Coding { codec, scheme: scheme.clone(), tensor, key_bias });
+        Ok(Self { coding, ..Self::exact_only(shape) })
     }
 
-    /// An empty tensor of one layer's values; see [`keys`](Self::keys).
-    pub fn values(scheme: &Scheme, n_kv_heads: usize, head_dim: usize, bits: Bits) -> Self {
-        Self::new(n_kv_heads, head_dim, Coding::new(scheme, Tensor::Values, bits, None))
-    }
-
-    fn new(n_kv_heads: usize, head_dim: usize, coding: Option<Coding>) -> Self {
-        let shape = LayerShape { n_kv_heads, head_dim };
-        Self { shape, coding, len: 0, capacity: 0, exact: Vec::new(), read: Vec::new(), done: 0 }
+    /// An empty tensor that codes nothing.
+    pub fn exact_only(shape: LayerShape) -> Self {
+        Self { shape, coding: None, len: 0, capacity: 0, exact: Vec::new(), read: Vec::new(), done: 0 }
     }
 
     /// Tokens held.
@@ -167,22 +162,16 @@ impl CodedTensor {
 /// What happens to tokens as they freeze.
 #[derive(Clone, Debug)]
 struct Coding {
+    codec: Codec,
     scheme: Scheme,
     tensor: Tensor,
-    codec: Result<Codec, CodecOptionsError>,
     /// `[positions][n_kv_heads * head_dim]`.
-    bias: Option<KeyBiasTable>,
+    key_bias: Option<KeyBiasTable>,
 }
 
 impl Coding {
-    /// `None` at 16 bits.
-    fn new(scheme: &Scheme, tensor: Tensor, bits: Bits, bias: Option<KeyBiasTable>) -> Option<Self> {
-        let codec = scheme.codec(bits).transpose()?;
-        Some(Self { scheme: scheme.clone(), tensor, codec, bias })
-    }
-
     fn check_bias(&self, width: usize, tokens: usize) -> Result<(), CacheError> {
-        let Some(bias) = &self.bias else { return Ok(()) };
+        let Some(bias) = &self.key_bias else { return Ok(()) };
         let positions = bias.len() / width;
         if positions < tokens { Err(CacheError::KeyBias { positions, tokens }) } else { Ok(()) }
     }
@@ -198,9 +187,8 @@ impl Coding {
         first: usize,
         block: &mut [f32],
     ) -> Result<(), CacheError> {
-        let codec = self.codec.clone()?;
-        let Self { tensor, scheme, .. } = self;
-        let groups = Groups { codec, spec: scheme.spec(*tensor), head_dim: shape.head_dim };
+        let Self { codec, scheme, tensor, .. } = self;
+        let groups = Groups { codec: *codec, spec: scheme.spec(*tensor), head_dim: shape.head_dim };
         self.add_bias(shape, head, first, block, -1.0);
         if scheme.hadamard {
             hadamard(block, shape.head_dim);
@@ -214,7 +202,7 @@ impl Coding {
     }
 
     fn add_bias(&self, shape: LayerShape, head: usize, first: usize, block: &mut [f32], sign: f32) {
-        let Some(bias) = &self.bias else { return };
+        let Some(bias) = &self.key_bias else { return };
         let of_head = &bias[first * shape.width() + head * shape.head_dim..];
         for (row, bias) in block.chunks_exact_mut(shape.head_dim).zip(of_head.chunks(shape.width())) {
             row.iter_mut().zip(bias).for_each(|(x, bias)| *x += sign * bias);

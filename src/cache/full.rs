@@ -14,8 +14,8 @@ pub struct FullCache {
 impl FullCache {
     /// An empty cache; `window` is the layer's sliding window, if it has one.
     pub fn new(shape: HeadShape, window: Option<usize>) -> Self {
-        let tensor = || CodedTensor::exact_only(shape.n_kv_heads, shape.head_dim);
-        Self { shape, window, keys: tensor(), values: tensor() }
+        let empty = || CodedTensor::exact_only(shape.stored());
+        Self { shape, window, keys: empty(), values: empty() }
     }
 }
 

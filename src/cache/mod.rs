@@ -20,8 +20,6 @@ pub use simulated::{KeyBiasTable, SimulatedCache};
 pub use simulation::{NoKeyBias, Simulation};
 pub use units::Units;
 
-use crate::quant::CodecOptionsError;
-
 /// One layer's key/value cache.
 ///
 /// # Shapes
@@ -72,9 +70,6 @@ pub enum CacheError {
         /// The head.
         head: usize,
     },
-    /// The scheme has no codec of the width asked for.
-    #[error(transparent)]
-    Codec(#[from] CodecOptionsError),
     /// More tokens than the table of rotated key biases speaks of.
     #[error("the rotated key bias is known for {positions} positions, but the cache holds {tokens} tokens")]
     KeyBias {

@@ -1,3 +1,5 @@
+use crate::quant::LayerShape;
+
 /// How many heads a layer has, and how wide they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadShape {
@@ -18,6 +20,11 @@ impl HeadShape {
     /// Elements of one token's queries.
     pub fn q_width(self) -> usize {
         self.n_heads * self.head_dim
+    }
+
+    /// What a cache of the layer holds per token.
+    pub fn stored(self) -> LayerShape {
+        LayerShape { n_kv_heads: self.n_kv_heads, head_dim: self.head_dim }
     }
 
     /// Elements of one token's keys, and of its values.

@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
+use kvtune_kernels::codec::CodecOptionsError;
+
 use super::attend::{Side, attend};
 use super::{CacheError, CodedTensor, HeadShape, LayerCache, Rows, Units};
 use crate::precision::PrecisionPair;
-use crate::quant::Scheme;
+use crate::quant::{Scheme, Tensor};
 
 /// A layer's rotated key bias, `[positions, n_kv_heads * head_dim]`: what `key_bias: subtract` takes off a key.
 pub type KeyBiasTable = Arc<[f32]>;
@@ -22,6 +24,9 @@ impl SimulatedCache {
     /// An empty cache of one layer.
     ///
     /// `bias` is wanted exactly when the scheme says `key_bias: subtract`.
+    ///
+    /// # Errors
+    /// [`CodecOptionsError`] where the scheme has no codec of one of the widths.
     pub fn new(
         shape: HeadShape,
         window: Option<usize>,
@@ -29,15 +34,10 @@ impl SimulatedCache {
         pair: PrecisionPair,
         units: Units,
         bias: Option<KeyBiasTable>,
-    ) -> Self {
-        Self {
-            shape,
-            window,
-            scheme: Arc::clone(scheme),
-            units,
-            keys: CodedTensor::keys(scheme, shape.n_kv_heads, shape.head_dim, pair.key, bias),
-            values: CodedTensor::values(scheme, shape.n_kv_heads, shape.head_dim, pair.value),
-        }
+    ) -> Result<Self, CodecOptionsError> {
+        let keys = CodedTensor::new(scheme, Tensor::Keys, pair.key, shape.stored(), bias)?;
+        let values = CodedTensor::new(scheme, Tensor::Values, pair.value, shape.stored(), None)?;
+        Ok(Self { shape, window, scheme: Arc::clone(scheme), units, keys, values })
     }
 }
 

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use kvtune_kernels::codec::CodecOptionsError;
+
 use super::{HeadShape, KeyBiasTable, SimulatedCache, Units};
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::quant::{KeyBias, Scheme};
@@ -64,13 +66,29 @@ impl Simulation {
     }
 
     /// An empty cache of one layer.
-    pub fn cache(&self, layer: usize, pair: PrecisionPair, units: &Units) -> SimulatedCache {
+    ///
+    /// # Errors
+    /// [`CodecOptionsError`] where the scheme has no codec of one of the widths.
+    pub fn cache(
+        &self,
+        layer: usize,
+        pair: PrecisionPair,
+        units: &Units,
+    ) -> Result<SimulatedCache, CodecOptionsError> {
         let bias = self.key_bias(layer);
         SimulatedCache::new(self.shape, self.windows[layer], &self.scheme, pair, units.clone(), bias)
     }
 
     /// Empty caches for layers `first..` of a map.
-    pub fn caches(&self, map: &PrecisionMap, first: usize, units: &Units) -> Vec<SimulatedCache> {
+    ///
+    /// # Errors
+    /// [`CodecOptionsError`] where the scheme has no codec of a width that the map names.
+    pub fn caches(
+        &self,
+        map: &PrecisionMap,
+        first: usize,
+        units: &Units,
+    ) -> Result<Vec<SimulatedCache>, CodecOptionsError> {
         let pairs = map.pairs().iter().enumerate().skip(first);
         pairs.map(|(layer, &pair)| self.cache(layer, pair, units)).collect()
     }

@@ -11,11 +11,11 @@ use burn::prelude::*;
 use burn::tensor::TensorData;
 use kvtune_kernels::pointwise;
 
+use super::ModelError;
 use super::config::Config;
 use super::ops::{DecoderBackend, from_host, to_host};
 use super::rope::Angles;
 use super::weights::Checkpoint;
-use super::ModelError;
 use crate::cache::{HeadShape, LayerCache, Rows};
 use crate::precision::LayerId;
 
@@ -90,7 +90,11 @@ impl<B: DecoderBackend> Decoder<B> {
         let layers = (0..config.num_hidden_layers).map(|index| loader.layer(&config, index));
         let layers = layers.collect::<Result<_, _>>()?;
         let norm = loader.vector("model.norm.weight", hidden)?;
-        let head = if config.tie_word_embeddings { embedding.clone() } else { loader.matrix("lm_head", vocab, hidden)? };
+        let head = if config.tie_word_embeddings {
+            embedding.clone()
+        } else {
+            loader.matrix("lm_head", vocab, hidden)?
+        };
         let head = Linear { weight: head, bias: None };
         Ok(Self { config, device: device.clone(), embedding, layers, norm, head })
     }
@@ -173,7 +177,11 @@ impl<B: DecoderBackend> Decoder<B> {
     ///
     /// # Errors
     /// What a cache says, with the layer's number.
-    pub fn forward<C: LayerCache>(&self, tokens: &[u32], caches: &mut [C]) -> Result<Tensor<B, 2>, ModelError> {
+    pub fn forward<C: LayerCache>(
+        &self,
+        tokens: &[u32],
+        caches: &mut [C],
+    ) -> Result<Tensor<B, 2>, ModelError> {
         self.forward_from(0, self.embed(tokens), caches)
     }
 
@@ -268,11 +276,8 @@ impl<B: DecoderBackend> Loader<'_, B> {
         let shape = config.head_shape();
         let (q, kv, head_dim) = (shape.q_width(), shape.kv_width(), shape.head_dim);
         let name = |part: &str| format!("model.layers.{index}.{part}");
-        let qkv = [
-            (name("self_attn.q_proj"), q),
-            (name("self_attn.k_proj"), kv),
-            (name("self_attn.v_proj"), kv),
-        ];
+        let qkv =
+            [(name("self_attn.q_proj"), q), (name("self_attn.k_proj"), kv), (name("self_attn.v_proj"), kv)];
         let qk_norm = self.qk_norm(&name("self_attn"), head_dim)?;
         let key_bias = match qk_norm {
             Some(_) => None,

@@ -5,11 +5,21 @@
 //! that our computation would leave out.
 
 mod config;
+mod decoder;
 mod error;
+pub mod generate;
+mod ops;
+mod rope;
 #[cfg(test)]
 mod test_data;
 mod weights;
 
 pub use config::{Architecture, Config, Rope, Scaling};
+pub use decoder::{Decoder, Projected};
 pub use error::{ModelError, TensorProblem};
+pub use ops::{DecoderBackend, from_host, to_host};
+pub use rope::Angles;
 pub use weights::{Checkpoint, Fingerprint};
+
+/// A matrix on a backend.
+pub type Tensor2<B> = burn::Tensor<B, 2>;

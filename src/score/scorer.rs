@@ -76,7 +76,7 @@ impl<'a, B: DecoderBackend> Scorer<'a, B> {
         let first = map.first_quantized().map_or(0, |layer| layer.0);
         let hidden = reference.state(self.decoder, first)?;
         let units = Units::prompt(reference.prompt_len(), self.simulation.scheme().prefill);
-        let mut caches = self.simulation.caches(map, first, &units);
+        let mut caches = self.simulation.caches(map, first, &units).map_err(ModelError::from)?;
         let hidden = self.decoder.forward_from(first, hidden, &mut caches)?;
         Ok(reference.tally(self.decoder, hidden))
     }

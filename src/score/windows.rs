@@ -5,7 +5,7 @@ use kvtune_kernels::statistics::{arg_max, divergence, log_sum_exp};
 
 use super::{ScoreError, Tally};
 use crate::cache::{FullCache, Simulation, Units};
-use crate::model::{Decoder, DecoderBackend, to_host};
+use crate::model::{Decoder, DecoderBackend, ModelError, to_host};
 use crate::parallel::in_order;
 use crate::precision::PrecisionMap;
 use crate::progress::Observer;
@@ -51,7 +51,8 @@ fn score_window<B: DecoderBackend>(
         if observer.interrupted() {
             return Err(ScoreError::Interrupted);
         }
-        runs.push(decoder.forward(tokens, &mut simulation.caches(map, 0, &units))?);
+        let mut caches = simulation.caches(map, 0, &units).map_err(ModelError::from)?;
+        runs.push(decoder.forward(tokens, &mut caches)?);
     }
     let positions = tokens.len() - 1;
     let mut tallies = vec![Tally { positions: positions as u64, ..Tally::default() }; maps.len()];

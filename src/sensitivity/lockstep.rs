@@ -2,11 +2,12 @@
 
 use super::SensitivityError;
 use super::compare::Geometry;
-use crate::cache::{CodedTensor, Side as AttentionSide, Simulation, Units, attend};
+use crate::cache::{CodedTensor, KeyBiasTable, Rows, Side as AttentionSide, Simulation, Units, attend};
 use crate::model::{Decoder, DecoderBackend, ModelError, Projected, Tensor2};
 use crate::parallel::in_order;
 use crate::precision::{Bits, LayerId, PrecisionPair};
 use crate::progress::Observer;
+use crate::quant::Tensor;
 
 /// A run of the whole model with one pair in every layer, over its own tokens.
 pub(super) struct Run<'a> {
@@ -141,11 +142,7 @@ pub(super) fn coded_keys(
     projected: &Projected,
     bits: Bits,
 ) -> Result<CodedTensor, SensitivityError> {
-    let (scheme, shape) = (simulation.scheme(), simulation.shape());
-    let bias = simulation.key_bias(layer);
-    let mut keys = CodedTensor::keys(scheme, shape.n_kv_heads, shape.head_dim, bits, bias);
-    keys.append(projected.k()).map_err(|source| ModelError::Cache { layer: LayerId(layer), source })?;
-    Ok(keys)
+    coded(simulation, layer, (Tensor::Keys, bits), projected.k(), simulation.key_bias(layer))
 }
 
 /// A layer's values in one width.
@@ -155,8 +152,20 @@ pub(super) fn coded_values(
     projected: &Projected,
     bits: Bits,
 ) -> Result<CodedTensor, SensitivityError> {
-    let (scheme, shape) = (simulation.scheme(), simulation.shape());
-    let mut values = CodedTensor::values(scheme, shape.n_kv_heads, shape.head_dim, bits);
-    values.append(projected.v()).map_err(|source| ModelError::Cache { layer: LayerId(layer), source })?;
-    Ok(values)
+    coded(simulation, layer, (Tensor::Values, bits), projected.v(), None)
+}
+
+fn coded(
+    simulation: &Simulation,
+    layer: usize,
+    (tensor, bits): (Tensor, Bits),
+    rows: Rows<'_>,
+    key_bias: Option<KeyBiasTable>,
+) -> Result<CodedTensor, SensitivityError> {
+    let in_layer = |source| ModelError::Cache { layer: LayerId(layer), source };
+    let shape = simulation.shape().stored();
+    let coded = CodedTensor::new(simulation.scheme(), tensor, bits, shape, key_bias);
+    let mut coded = coded.map_err(ModelError::from)?;
+    coded.append(rows).map_err(in_layer)?;
+    Ok(coded)
 }

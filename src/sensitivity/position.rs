@@ -5,7 +5,7 @@ use kvtune_kernels::statistics::{Deviation, divergence, log_sum_exp};
 use super::SensitivityError;
 use super::lockstep::{Finals, Run, Step, lockstep, outputs};
 use crate::cache::{Simulation, Units};
-use crate::model::{Decoder, DecoderBackend, Tensor2, generate, to_host};
+use crate::model::{Decoder, DecoderBackend, ModelError, Tensor2, generate, to_host};
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::progress::Observer;
 
@@ -99,7 +99,7 @@ fn free_run<B: DecoderBackend>(
 ) -> Result<Vec<u32>, SensitivityError> {
     let units = Units::prompt(prompt_len, simulation.scheme().prefill);
     let map = PrecisionMap::uniform(decoder.config().num_hidden_layers, pair);
-    let mut caches = simulation.caches(&map, 0, &units);
+    let mut caches = simulation.caches(&map, 0, &units).map_err(ModelError::from)?;
     let (prompt, max_new) = (&tokens[..prompt_len], tokens.len() - prompt_len);
     let continuation =
         generate::greedy(decoder, &mut caches, prompt, max_new, |_| std::ops::ControlFlow::Continue(()))?;

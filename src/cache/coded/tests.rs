@@ -25,19 +25,6 @@ fn noise(tokens: usize, width: usize) -> Vec<f32> {
         .collect()
 }
 
-fn empty(
-    scheme: &Scheme,
-    tensor: Tensor,
-    width: u8,
-    LayerShape { n_kv_heads, head_dim }: LayerShape,
-    bias: Option<KeyBiasTable>,
-) -> CodedTensor {
-    match tensor {
-        Tensor::Keys => CodedTensor::keys(scheme, n_kv_heads, head_dim, bits(width), bias),
-        Tensor::Values => CodedTensor::values(scheme, n_kv_heads, head_dim, bits(width)),
-    }
-}
-
 fn filled(
     scheme: &Scheme,
     tensor: Tensor,
@@ -47,7 +34,7 @@ fn filled(
     data: &[f32],
     chunk: usize,
 ) -> CodedTensor {
-    let mut coded = empty(scheme, tensor, width, shape, bias);
+    let mut coded = CodedTensor::new(scheme, tensor, bits(width), shape, bias).expect("a codec");
     for chunk in data.chunks(chunk * shape.width()) {
         coded.append(rows(chunk, shape.width())).expect("fits");
     }
@@ -64,7 +51,7 @@ fn heads_are_contiguous_and_tokens_are_coded_as_they_come() {
     let shape = LayerShape { n_kv_heads: 2, head_dim: 2 };
     let mut scheme = f32_scheme(Scheme::per_token_asym());
     scheme.one_bit = crate::quant::OneBit::Rtn;
-    let mut coded = empty(&scheme, Tensor::Values, 2, shape, None);
+    let mut coded = CodedTensor::new(&scheme, Tensor::Values, bits(2), shape, None).expect("a codec");
     // Stride 5 leaves one element between rows.
     let data = [0.0, 3.0, 1.0, 1.0, 9.0, 5.0, 6.5, -1.0, 2.0];
     coded.append(Rows { data: &data, stride: 5, width: 4, rows: 2 }).expect("fits");
@@ -78,7 +65,7 @@ fn keys_by_channel_freeze_in_blocks() {
     let shape = LayerShape { n_kv_heads: 1, head_dim: 1 };
     let spec = TensorSpec { axis: Axis::Channel, group: Group::Size(4), residual: 4 };
     let scheme = Scheme { key: spec, ..f32_scheme(Scheme::kivi()) };
-    let mut coded = empty(&scheme, Tensor::Keys, 1, shape, None);
+    let mut coded = CodedTensor::new(&scheme, Tensor::Keys, bits(1), shape, None).expect("a codec");
     coded.append(rows(&[0.0, 1.0, 5.0], 1)).expect("fits");
     assert_eq!((coded.read(0), coded.frozen(3)), (&[0.0, 1.0, 5.0][..], 0));
     coded.append(rows(&[10.0, 7.0], 1)).expect("fits");
@@ -111,19 +98,11 @@ fn a_bias_of_its_own_size_leaves_the_rest_of_the_key_precise() {
 }
 
 #[test]
-fn a_width_without_a_codec_is_an_error_of_the_first_append() {
-    let shape = LayerShape { n_kv_heads: 1, head_dim: 2 };
-    let scheme = Scheme { codebook: crate::quant::Codebook::LloydMax, ..Scheme::per_token_asym() };
-    let error = empty(&scheme, Tensor::Keys, 8, shape, None).append(rows(&[0.0; 2], 2));
-    assert_eq!(error, Err(CacheError::Codec(CodecOptionsError::LloydMax { found: 8 })));
-}
-
-#[test]
 fn a_bias_table_that_is_too_short_is_an_error() {
     let shape = LayerShape { n_kv_heads: 1, head_dim: 2 };
     let bias = Some(KeyBiasTable::from([1.0, 2.0]));
     let scheme = Scheme::per_token_asym();
-    let mut coded = empty(&scheme, Tensor::Keys, 4, shape, bias);
+    let mut coded = CodedTensor::new(&scheme, Tensor::Keys, bits(4), shape, bias).expect("a codec");
     let error = coded.append(rows(&[0.0; 4], 2)).expect_err("two tokens, one position");
     assert_eq!(error, CacheError::KeyBias { positions: 1, tokens: 2 });
 }
@@ -133,19 +112,19 @@ fn a_group_that_does_not_fit_is_named() {
     let shape = LayerShape { n_kv_heads: 2, head_dim: 3 };
     let mut scheme = Scheme::per_token_asym();
     scheme.value.group = Group::Size(2);
-    let mut coded = empty(&scheme, Tensor::Values, 4, shape, None);
+    let mut coded = CodedTensor::new(&scheme, Tensor::Values, bits(4), shape, None).expect("a codec");
     let mut data = vec![0.0; 18];
     data[2 * 6 + 5] = 1e6;
     let error = coded.append(rows(&data, 6)).expect_err("beyond f16").to_string();
     assert!(error.starts_with("values of KV head 1, group 5: the zero 1e6 does not fit f16"), "{error}");
     assert!(error.ends_with("hint: set `metadata: f32`"), "{error}");
-    let mut keys = empty(&Scheme::kivi(), Tensor::Keys, 2, shape, None);
+    let mut keys = CodedTensor::new(&Scheme::kivi(), Tensor::Keys, bits(2), shape, None).expect("a codec");
     let mut data = vec![0.0; 64 * 6];
     data[40 * 6 + 4] = 1e6;
     let error = keys.append(rows(&data, 6)).expect_err("beyond f16").to_string();
     assert!(error.starts_with("keys of KV head 1, group 4: "), "{error}");
     data[40 * 6 + 4] = f32::NAN;
-    let mut keys = empty(&Scheme::kivi(), Tensor::Keys, 2, shape, None);
+    let mut keys = CodedTensor::new(&Scheme::kivi(), Tensor::Keys, bits(2), shape, None).expect("a codec");
     let error = keys.append(rows(&data, 6)).expect_err("not a number");
     assert_eq!(error, CacheError::NotFinite { tensor: "keys", head: 1 });
 }
@@ -215,7 +194,6 @@ proptest! {
         (tokens, chunk) in (1_usize..50, 1_usize..50),
         biased in any::<bool>(),
     ) {
-        let biased = biased && tensor == Tensor::Keys;
         prop_assert_eq!(scheme.check(), Ok(()));
         let shape = LayerShape { n_kv_heads, head_dim };
         let data = noise(tokens, shape.width());
@@ -224,7 +202,7 @@ proptest! {
             false => vec![0.0; tokens * shape.width()].into(),
         };
         let bias = biased.then(|| table.clone());
-        let mut coded = empty(&scheme, tensor, width, shape, bias.clone());
+        let mut coded = CodedTensor::new(&scheme, tensor, bits(width), shape, bias.clone()).expect("a codec");
         let mut held = 0;
         for part in data.chunks(chunk * shape.width()) {
             coded.append(rows(part, shape.width())).expect("fits");
@@ -246,4 +224,12 @@ proptest! {
             prop_assert_eq!(once.read(head), coded.read(head));
         }
     }
+}
+
+#[test]
+fn a_width_without_a_codec_is_refused() {
+    let shape = LayerShape { n_kv_heads: 1, head_dim: 2 };
+    let scheme = Scheme { codebook: crate::quant::Codebook::LloydMax, ..Scheme::per_token_asym() };
+    let error = CodedTensor::new(&scheme, Tensor::Keys, bits(8), shape, None).expect_err("levels end at 4");
+    assert_eq!(error, CodecOptionsError::LloydMax { found: 8 });
 }
