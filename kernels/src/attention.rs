@@ -197,8 +197,9 @@ pub fn weigh(weights: &[f32], head_dim: usize, values: Source<'_>, visible: Visi
                 let read = visible.read_in(row % queries, &chunk, version);
                 let (start, end) = (read.start.max(to.start), read.end.max(to.start));
                 mine.fill(0.0);
-                mine[start..end]
-                    .copy_from_slice(&weights[row * columns + from.start + start - to.start..][..end - start]);
+                mine[start..end].copy_from_slice(
+                    &weights[row * columns + from.start + start - to.start..][..end - start],
+                );
             }
             let tokens = values.chunk(version, &chunk, head_dim, &mut padded);
             multiply(&mut sum, head_dim, true, Matrix::new(&mine, padded_rows, CHUNK, CHUNK), tokens);
@@ -304,7 +305,8 @@ mod tests {
             let to = tokens.min(from + block);
             let frozen: Vec<usize> = (from..to).map(|position| (position + 1) / 32 * 32).collect();
             let visible = Visible { start: from, frozen: &frozen, window };
-            let query = |row: usize| &q[(from + row % (to - from)) * heads * DIM + row / (to - from) * DIM..][..DIM];
+            let query =
+                |row: usize| &q[(from + row % (to - from)) * heads * DIM + row / (to - from) * DIM..][..DIM];
             let rows = heads * (to - from);
             let q: Vec<f32> = (0..rows).flat_map(query).copied().collect();
             let (mut weights, mut out) = (vec![0.0; rows * visible.columns()], vec![0.0; rows * DIM]);
