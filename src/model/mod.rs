@@ -7,6 +7,7 @@
 mod chat;
 mod config;
 mod error;
+mod registry;
 mod special;
 #[cfg(test)]
 mod test_data;
@@ -16,5 +17,6 @@ mod weights;
 pub use chat::{ChatTemplate, Message, Role};
 pub use config::{Architecture, Config, Rope, Scaling};
 pub use error::{ModelError, TensorProblem};
+pub use registry::{Hub, KNOWN_MODELS, KnownModel, Registry, Resolved, Source};
 pub use tokenizer::{BosPolicy, Tokenizer};
 pub use weights::{Checkpoint, Fingerprint};

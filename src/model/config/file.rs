@@ -150,7 +150,7 @@ impl ConfigFile {
             return Err(ModelError::key(path, "quantization_config", format!("`{method}`"), expected));
         }
         match self.partial_rotary_factor {
-            Some(factor) if factor != 1.0 => {
+            Some(factor) if is_partial(factor) => {
                 Err(ModelError::key(path, "partial_rotary_factor", factor, "1: all channels of a head turn"))
             }
             _ => Ok(()),
@@ -164,7 +164,7 @@ impl ConfigFile {
             (None, None) => ("rope_parameters", Map::new()),
         };
         let table = RopeTable { path, prefix, table };
-        if let Some(factor) = table.number("partial_rotary_factor")?.filter(|&factor| factor != 1.0) {
+        if let Some(factor) = table.number("partial_rotary_factor")?.filter(|&factor| is_partial(factor)) {
             return Err(table.wrong("partial_rotary_factor", factor, "1: all channels of a head turn"));
         }
         let theta = table.number("rope_theta")?.or(self.rope_theta).unwrap_or(10_000.0);
@@ -191,6 +191,11 @@ impl ConfigFile {
             }
         }
     }
+}
+
+/// Whether only some channels of a head turn.
+fn is_partial(factor: f64) -> bool {
+    (factor - 1.0).abs() > f64::EPSILON
 }
 
 fn default_head_dim(
