@@ -2,6 +2,11 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kvtune_kernels::codec::CodecOptionsError;
+
+use crate::cache::CacheError;
+use crate::precision::LayerId;
+
 /// A model that cannot be read, or is not what its files say.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
@@ -102,6 +107,17 @@ pub enum ModelError {
     Interrupted {
         /// The model.
         model: String,
+    },
+    /// A width that the scheme has no codec for.
+    #[error(transparent)]
+    Width(#[from] CodecOptionsError),
+    /// A layer's cache cannot take or answer something.
+    #[error("{layer}: {source}")]
+    Cache {
+        /// The layer.
+        layer: LayerId,
+        /// What its cache says.
+        source: CacheError,
     },
 }
 

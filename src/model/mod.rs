@@ -6,8 +6,12 @@
 
 mod chat;
 mod config;
+mod decoder;
 mod error;
+pub mod generate;
+mod ops;
 mod registry;
+mod rope;
 mod special;
 #[cfg(test)]
 mod test_data;
@@ -16,7 +20,13 @@ mod weights;
 
 pub use chat::{ChatTemplate, Message, Role};
 pub use config::{Architecture, Config, Rope, Scaling};
+pub use decoder::{Decoder, Projected};
 pub use error::{ModelError, TensorProblem};
+pub use ops::{DecoderBackend, from_host, to_host};
 pub use registry::{Hub, KNOWN_MODELS, KnownModel, Registry, Resolved, Source};
+pub use rope::Angles;
 pub use tokenizer::{BosPolicy, Tokenizer};
 pub use weights::{Checkpoint, Fingerprint};
+
+/// A matrix on a backend.
+pub type Tensor2<B> = burn::Tensor<B, 2>;

@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::ModelError;
+use crate::cache::HeadShape;
 
 pub use rope::{Rope, Scaling};
 
@@ -83,14 +84,23 @@ pub struct Config {
 }
 
 impl Config {
+    /// Heads of every layer.
+    pub fn head_shape(&self) -> HeadShape {
+        HeadShape {
+            n_heads: self.num_attention_heads,
+            n_kv_heads: self.num_key_value_heads,
+            head_dim: self.head_dim,
+        }
+    }
+
     /// Width of all query heads together.
     pub fn query_size(&self) -> usize {
-        self.num_attention_heads * self.head_dim
+        self.head_shape().q_width()
     }
 
     /// Width of all key heads together, and of all value heads.
     pub fn key_value_size(&self) -> usize {
-        self.num_key_value_heads * self.head_dim
+        self.head_shape().kv_width()
     }
 
     /// Checks what serde cannot: sizes that fit each other, numbers that make sense.
