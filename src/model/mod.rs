@@ -10,6 +10,7 @@ mod decoder;
 mod error;
 pub mod generate;
 mod ops;
+mod registry;
 mod rope;
 mod special;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use config::{Architecture, Config, Rope, Scaling};
 pub use decoder::{Decoder, Projected};
 pub use error::{ModelError, TensorProblem};
 pub use ops::{DecoderBackend, from_host, to_host};
+pub use registry::{Hub, KNOWN_MODELS, KnownModel, Registry, Resolved, Source};
 pub use rope::Angles;
 pub use tokenizer::{BosPolicy, Tokenizer};
 pub use weights::{Checkpoint, Fingerprint};

@@ -4,26 +4,28 @@ use serde::{Deserialize, Serialize};
 
 use super::moead::Moead;
 use super::nsga2::Nsga2;
-use super::{Archive, Genome, Objectives, Problem, Searcher};
+use super::{Archive, Genome, Objectives, Problem, Searcher, saved};
 
 /// One search: the problem, the budget, what is known, and the algorithm that proposes.
 ///
-/// Plain data: serialize it at any moment, pending batch included, and go on from it later.
+/// Plain data: serialize it at any moment, pending batch included, and go on from it later. The format must hold
+/// every `f64` exactly, infinities included: YAML does, JSON does not.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "saved::Unchecked")]
 pub struct Search {
     pub(super) problem: Problem,
     pub(super) budget: usize,
     pub(super) policy: Policy,
-    memo: BTreeMap<Genome, Objectives>,
-    archive: Archive,
-    pending: Vec<Pending>,
-    done: bool,
+    pub(super) memo: BTreeMap<Genome, Objectives>,
+    pub(super) archive: Archive,
+    pub(super) pending: Vec<Pending>,
+    pub(super) done: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Pending {
-    genome: Genome,
-    told: Option<Objectives>,
+pub(super) struct Pending {
+    pub(super) genome: Genome,
+    pub(super) told: Option<Objectives>,
 }
 
 /// How the next generation is made.

@@ -98,6 +98,20 @@ pub enum SearchError {
         /// The budget.
         budget: usize,
     },
+    /// Groups of layers that are not those of the costs.
+    #[error("the groups of layers offer {found:?} choices, but the costs have {expected:?}")]
+    Groups {
+        /// Candidates per group.
+        found: Vec<usize>,
+        /// Choices per group of the costs.
+        expected: Vec<usize>,
+    },
+    /// A saved search that does not fit together.
+    #[error("the saved search cannot go on: {found}")]
+    Saved {
+        /// What does not fit.
+        found: String,
+    },
     /// MOEA/D parameters out of range.
     #[error(transparent)]
     Moead(#[from] super::MoeadParamsError),

@@ -9,12 +9,19 @@ use super::problem::Additive;
 use crate::space::Genome;
 
 /// Every genome within the limits, in lexicographic order; `None` when there are more than `most`.
+///
+/// Also `None` when limits that pull against each other leave so many dead ends that looking would take long.
 pub(super) fn all_within(problem: &Problem, most: usize) -> Option<Vec<Genome>> {
     let rest: Vec<Vec<f64>> = problem.limits().iter().map(|limit| limit.cost.least_from()).collect();
-    let mut walk = Walk { problem, rest, sums: vec![0.0; problem.limits().len()], choices: Vec::new(), most };
+    let mut walk =
+        Walk { problem, rest, sums: vec![0.0; problem.limits().len()], choices: Vec::new(), most, steps: 0 };
+
     let mut found = Vec::new();
     walk.extend(&mut found).then_some(found)
 }
+
+/// Partial choices that may come to nothing before the enumeration gives up.
+const MOST_DEAD_ENDS: usize = 100_000;
 
 struct Walk<'a> {
     problem: &'a Problem,
@@ -22,12 +29,17 @@ struct Walk<'a> {
     sums: Vec<f64>,
     choices: Vec<usize>,
     most: usize,
+    steps: usize,
 }
 
 impl Walk<'_> {
     /// Adds every completion of the choices so far; false once there are too many.
     fn extend(&mut self, found: &mut Vec<Genome>) -> bool {
         let group = self.choices.len();
+        self.steps += 1;
+        if self.steps > MOST_DEAD_ENDS + self.most.saturating_mul(2 * self.problem.n_groups()) {
+            return false;
+        }
         if group == self.problem.n_groups() {
             let genome = Genome::new(self.choices.clone());
             if self.problem.is_within_limits(&genome) {

@@ -169,7 +169,8 @@ fn moead_passes_the_baselines_where_losses_interact() {
     let expected = reference["interacting"]["additive_ratio"].as_f64().expect("a number");
     let additive = case.mean(Algorithm::Additive, 200, 1, true);
     assert!((additive - expected).abs() < 1e-6, "additive alone: {additive}, expected {expected}");
-    for evaluations in [20, 26, 50, 100, 200] {
+    // 20 is what a budget of 50 leaves when the table of 6 × 5 losses had to be measured.
+    for (evaluations, least) in [(20, 0.99), (26, 0.995), (50, 0.999), (200, 0.9999)] {
         let mean = |algorithm, seeded| case.mean(algorithm, evaluations, 10, seeded);
         let moead = mean(Algorithm::Moead, true);
         let baselines = [
@@ -180,8 +181,9 @@ fn moead_passes_the_baselines_where_losses_interact() {
             ("moead, unseeded", mean(Algorithm::Moead, false)),
         ];
         eprintln!("{evaluations} evaluations: moead {moead:.5}, {baselines:.5?}");
+        assert!(moead >= least, "{evaluations} evaluations: {moead}");
         for (name, baseline) in baselines {
-            assert!(evaluations < 200 || moead > baseline, "{name} has {baseline}, moead {moead}");
+            assert!(moead > baseline, "{evaluations} evaluations: {name} has {baseline}, moead {moead}");
         }
     }
 }

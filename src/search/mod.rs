@@ -20,6 +20,7 @@ mod nsga2;
 mod problem;
 mod refine;
 mod rules;
+mod saved;
 mod surrogate;
 mod variation;
 mod weights;
@@ -71,7 +72,7 @@ pub trait Searcher {
 
     /// Takes results in any order and number; those of genomes that are not pending are passed over.
     ///
-    /// A loss that is no number counts as infinite.
+    /// A loss that is no number counts as infinite; bits are the problem's own, whatever is told.
     fn tell(&mut self, evaluated: &[(Genome, Objectives)]);
 
     /// Whether nothing more will be asked: the budget is spent, or the algorithm has nothing left to try.

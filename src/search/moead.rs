@@ -11,7 +11,7 @@ use super::feasible::Sampler;
 use super::refine::{Refinement, best_seeds};
 use super::variation::child;
 use super::weights::{Scale, neighborhoods, weights};
-use super::{Genome, LossTable};
+use super::{Genome, LossTable, Problem};
 
 /// Generations without a new genome after which the search ends.
 const MOST_STALE: usize = 20;
@@ -133,6 +133,23 @@ impl Moead {
     ) -> Self {
         let rng = ChaCha8Rng::seed_from_u64(seed);
         Self { params, rng, seeds, table, population: Vec::new(), made_for: BTreeMap::new() }
+    }
+
+    /// The genomes it holds, for a state read from a file to be checked.
+    pub(super) fn genomes(&self) -> impl Iterator<Item = &Genome> {
+        self.seeds.iter().chain(&self.population).chain(self.made_for.keys())
+    }
+
+    /// Whether numbers of subproblems agree, and the table is one of the problem's.
+    pub(super) fn is_sound(&self, problem: &Problem) -> bool {
+        let n = self.params.n_subproblems;
+        let table =
+            self.table.as_ref().is_none_or(|table| LossTable::new(table.losses().to_vec(), problem).is_ok());
+        let population = self.population.is_empty() || self.population.len() == n;
+        MoeadParams(self.params).check_ref().is_ok()
+            && table
+            && population
+            && self.made_for.values().all(|&subproblem| subproblem < self.population.len())
     }
 
     pub(super) fn propose(&mut self, known: &Known<'_>) -> Vec<Genome> {

@@ -24,15 +24,18 @@ pub(super) struct Nsga2 {
     seeds: Vec<Genome>,
     /// Sorted: better front first, in a front the less crowded first.
     population: Vec<Genome>,
-    /// Front and crowding distance of each member.
-    ranks: Vec<(usize, f64)>,
 }
 
 impl Nsga2 {
     pub(super) fn new(budget: usize, seed: u64, seeds: Vec<Genome>) -> Self {
         let size = (budget / 10).clamp(10, 100);
         let rng = ChaCha8Rng::seed_from_u64(seed);
-        Self { size, rng, seeds, population: Vec::new(), ranks: Vec::new() }
+        Self { size, rng, seeds, population: Vec::new() }
+    }
+
+    /// The genomes it holds, for a state read from a file to be checked.
+    pub(super) fn genomes(&self) -> impl Iterator<Item = &Genome> {
+        self.seeds.iter().chain(&self.population)
     }
 
     pub(super) fn propose(&mut self, known: &Known<'_>) -> Vec<Genome> {
@@ -84,20 +87,17 @@ impl Nsga2 {
             })
             .collect();
         let survivors = select(&told, self.size);
-        self.ranks = survivors.iter().map(|survivor| (survivor.1, survivor.2)).collect();
-        self.population = survivors.into_iter().map(|survivor| self.population[survivor.0].clone()).collect();
+        self.population = survivors.into_iter().map(|index| self.population[index].clone()).collect();
     }
 }
 
-/// The `size` best members as (index, front, crowding distance), best first.
-fn select(told: &[(f64, Objectives)], size: usize) -> Vec<(usize, usize, f64)> {
+/// The `size` best members, best first: by front, and in a front the least crowded first.
+fn select(told: &[(f64, Objectives)], size: usize) -> Vec<usize> {
     let mut selected = Vec::with_capacity(size);
-    for (rank, front) in fronts(told).into_iter().enumerate() {
-        let distances = crowding(told, &front);
-        let mut members: Vec<_> =
-            front.into_iter().zip(distances).map(|(index, distance)| (index, rank, distance)).collect();
-        members.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
-        selected.extend(members);
+    for front in fronts(told) {
+        let mut members: Vec<(f64, usize)> = crowding(told, &front).into_iter().zip(front).collect();
+        members.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        selected.extend(members.into_iter().map(|member| member.1));
         if selected.len() >= size {
             break;
         }
@@ -167,7 +167,6 @@ mod tests {
     #[test]
     fn the_lonely_member_survives_the_crowded_one() {
         let told = told(&[(0.0, 0.0, 10.0), (0.0, 1.0, 9.0), (0.0, 2.0, 8.0), (0.0, 10.0, 0.0)]);
-        let survivors: Vec<usize> = select(&told, 3).into_iter().map(|survivor| survivor.0).collect();
-        assert_eq!(survivors, [0, 3, 2]);
+        assert_eq!(select(&told, 3), [0, 3, 2]);
     }
 }

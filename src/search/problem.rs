@@ -9,9 +9,25 @@ use crate::space::{Genome, LayerGroup, Space, SpaceSize};
 /// Sum first, divide once: with whole (or half) numbers in the table the result does not depend on how layers are
 /// grouped, and equals `precision::equivalent_bits` to the last bit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
 pub struct Additive {
     table: Vec<Vec<f64>>,
     divisor: f64,
+}
+
+/// A cost as a file holds it.
+#[derive(Deserialize)]
+struct Unchecked {
+    table: Vec<Vec<f64>>,
+    divisor: f64,
+}
+
+impl TryFrom<Unchecked> for Additive {
+    type Error = SearchError;
+
+    fn try_from(Unchecked { table, divisor }: Unchecked) -> Result<Self, SearchError> {
+        Self::new(table, divisor)
+    }
 }
 
 impl Additive {
@@ -135,8 +151,18 @@ impl Problem {
     /// # Errors
     /// Those of [`Additive::equivalent_bits`].
     pub fn of_space(space: &Space, widths: &[usize]) -> Result<Self, SearchError> {
-        let problem = Self::new(Additive::equivalent_bits(space, widths)?)?;
-        Ok(Self { groups: space.groups().to_vec(), ..problem })
+        Self::new(Additive::equivalent_bits(space, widths)?)?.with_groups(space.groups().to_vec())
+    }
+
+    /// The problem with layers and pairs behind its choices; no groups at all leave it one of costs alone.
+    pub(super) fn with_groups(mut self, groups: Vec<LayerGroup>) -> Result<Self, SearchError> {
+        let found: Vec<usize> = groups.iter().map(|group| group.candidates.len()).collect();
+        let expected: Vec<usize> = self.bits.table.iter().map(Vec::len).collect();
+        if !groups.is_empty() && found != expected {
+            return Err(SearchError::Groups { found, expected });
+        }
+        self.groups = groups;
+        Ok(self)
     }
 
     /// The problem with one more limit.
@@ -173,6 +199,11 @@ impl Problem {
         }
         self.max_loss = Some(max_loss);
         Ok(self)
+    }
+
+    /// Whether a genome has this problem's shape.
+    pub fn is_of_shape(&self, genome: &Genome) -> bool {
+        !self.bits.of(genome).is_nan()
     }
 
     pub(super) fn check_shape(&self, name: &'static str, table: &[Vec<f64>]) -> Result<(), SearchError> {
@@ -218,7 +249,7 @@ impl Problem {
 
     /// Whether a genome has this problem's shape and keeps to every limit; known before it is evaluated.
     pub fn is_within_limits(&self, genome: &Genome) -> bool {
-        !self.bits.of(genome).is_nan() && self.limits.iter().all(|limit| limit.cost.of(genome) <= limit.max)
+        self.is_of_shape(genome) && self.limits.iter().all(|limit| limit.cost.of(genome) <= limit.max)
     }
 
     /// How far a loss lies beyond `max_loss`; 0 when it does not, or when there is none.

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::engine::Known;
 use super::rules::uniform;
-use super::surrogate::Surrogate;
+use super::surrogate::{Prediction, Surrogate};
 use super::{Archive, Genome, LossTable, Objectives, Problem};
 
 /// Genomes evaluated at once before the model is fitted anew.
@@ -15,7 +15,7 @@ const MOST_CANDIDATES: usize = 4000;
 /// Least growth of the hypervolume, as a share of it, that is worth an evaluation.
 const LEAST_GAIN: f64 = 1e-5;
 /// Evaluations after which no model is fitted: the work grows with their cube.
-const MOST_EVALUATED: usize = 400;
+const MOST_EVALUATED: usize = 250;
 
 /// Search near the front by a model: changes of one or two groups that should raise the hypervolume most.
 ///
@@ -35,49 +35,63 @@ impl<'a> Refinement<'a> {
         Some(Self { model: Surrogate::fit(table, &told) })
     }
 
-    /// The most promising genomes, or none when nothing is promising.
+    /// The genomes that promise most by their expected losses, else by hopeful ones; none when neither promises.
     pub(super) fn batch(&self, known: &Known<'_>, rng: &mut ChaCha8Rng) -> Vec<Genome> {
-        let candidates = self.predicted(known.problem, neighbors(known, rng));
-        greedy(known.archive, &candidates, BATCH.min(known.left), reference(known.archive))
-    }
-
-    fn predicted(&self, problem: &Problem, genomes: Vec<Genome>) -> Vec<(Genome, Objectives)> {
-        let at = |genome: &Genome| Objectives {
-            bits: problem.bits().of(genome),
-            loss: self.model.predict(genome),
+        let neighbors: Vec<_> = neighbors(known, rng)
+            .into_iter()
+            .map(|genome| (known.problem.bits().of(&genome), self.model.predict(&genome), genome))
+            .collect();
+        let (most, reference) = (BATCH.min(known.left), reference(known.problem, known.archive));
+        let views: [fn(Prediction) -> f64; 2] = [|loss| loss.expected, |loss| loss.hopeful];
+        let chosen_by = |view: fn(Prediction) -> f64| {
+            let at = |(bits, loss, genome): &(f64, Prediction, Genome)| {
+                (genome.clone(), Objectives { bits: *bits, loss: view(*loss) })
+            };
+            let candidates: Vec<_> = neighbors.iter().map(at).collect();
+            greedy(known.archive, &candidates, most, reference, LEAST_GAIN)
         };
-        genomes.into_iter().map(|genome| (genome.clone(), at(&genome))).collect()
+        views.into_iter().map(chosen_by).find(|chosen| !chosen.is_empty()).unwrap_or_default()
     }
 }
 
-/// The seeds to begin with: all, or those that should raise the hypervolume most when they are many for the budget.
+/// The seeds to begin with: those that should raise the hypervolume most, for up to three quarters of the budget.
 ///
-/// Without a table they are taken as they come, the first `population` of them.
+/// All of them when they are no more than that and there is no loss limit. Without a table nothing is known of them
+/// and they are taken as they come.
 pub(super) fn best_seeds(
     known: &Known<'_>,
     seeds: &[Genome],
     table: Option<&LossTable>,
     population: usize,
 ) -> Vec<Genome> {
-    let most = population.max(known.budget / 2).min(known.left);
-    let Some(table) = table.filter(|_| seeds.len() > most) else {
+    let most = population.max(known.budget * 3 / 4).min(known.left);
+    let limited = seeds.len() > most || known.problem.max_loss().is_some();
+    let Some(table) = table.filter(|_| limited) else {
         return seeds.iter().take(known.left).cloned().collect();
     };
     let bits = known.problem.bits();
     let at = |genome: &Genome| Objectives { bits: bits.of(genome), loss: table.predict(genome) };
     let predicted: Vec<_> = seeds.iter().map(|genome| (genome.clone(), at(genome))).collect();
     let mut whole = Archive::default();
-    predicted.iter().for_each(|(genome, at)| _ = whole.insert(genome, *at));
-    greedy(&Archive::default(), &predicted, most, reference(&whole))
+    for (genome, at) in &predicted {
+        whole.insert(genome, *at);
+    }
+    greedy(&Archive::default(), &predicted, most, reference(known.problem, &whole), 0.0)
 }
 
-/// A tenth beyond the front's own box, so that its ends count as well.
-fn reference(archive: &Archive) -> Objectives {
+/// Where hypervolume is measured from: a tenth beyond the front's own box, so that its ends count as well.
+///
+/// Under a loss limit that the front can meet no further than twice the limit: what lies beyond is of no use, but
+/// predictions err.
+fn reference(problem: &Problem, archive: &Archive) -> Objectives {
     let (Some(ideal), Some(nadir)) = (archive.ideal(), archive.nadir()) else {
         return Objectives { bits: f64::INFINITY, loss: f64::INFINITY };
     };
     let beyond = |ideal: f64, nadir: f64| nadir + 0.1 * (nadir - ideal).max(nadir.abs() * 1e-3);
-    Objectives { bits: beyond(ideal.bits, nadir.bits), loss: beyond(ideal.loss, nadir.loss) }
+    let within_reach = problem.max_loss().filter(|&max_loss| ideal.loss <= max_loss);
+    let most =
+        within_reach.map_or(f64::INFINITY, |max_loss| 2.0 * max_loss.max(ideal.loss + f64::MIN_POSITIVE));
+    Objectives { bits: beyond(ideal.bits, nadir.bits), loss: beyond(ideal.loss, nadir.loss).min(most) }
 }
 
 /// One after the other the candidates that add most hypervolume, as if those before had turned out as predicted.
@@ -86,13 +100,14 @@ fn greedy(
     candidates: &[(Genome, Objectives)],
     most: usize,
     reference: Objectives,
+    least_gain: f64,
 ) -> Vec<Genome> {
     let (mut front, mut chosen) = (archive.clone(), Vec::new());
     while chosen.len() < most {
         let gains = candidates.iter().map(|(genome, at)| (gain(&front, *at, reference), genome, *at));
         let best = gains.reduce(|best, next| if next.0 > best.0 { next } else { best });
         let Some((gain, genome, at)) = best else { break };
-        if gain.is_nan() || gain <= LEAST_GAIN * front.hypervolume(reference) {
+        if gain.is_nan() || gain <= least_gain * front.hypervolume(reference) {
             break;
         }
         front.insert(genome, at);
@@ -187,7 +202,7 @@ mod tests {
             .map(|(index, &(bits, loss))| (Genome::new(vec![index]), Objectives { bits, loss }))
             .collect();
         let reference = Objectives { bits: 11.0, loss: 11.0 };
-        let chosen = greedy(&Archive::default(), &candidates, 2, reference);
+        let chosen = greedy(&Archive::default(), &candidates, 2, reference, 0.0);
         assert_eq!(chosen, [Genome::new(vec![2]), Genome::new(vec![0])]);
     }
 }

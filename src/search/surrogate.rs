@@ -14,8 +14,20 @@ pub(super) struct Surrogate<'a> {
     table: &'a LossTable,
     floor: f64,
     mean: f64,
+    variance: f64,
     points: Vec<(Genome, f64)>,
+    /// Cholesky factor of the covariance between the points.
+    lower: Vec<Vec<f64>>,
     reach: f64,
+}
+
+/// What a model says of a genome never evaluated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prediction {
+    /// The expected loss.
+    pub(super) expected: f64,
+    /// The loss one standard deviation below it.
+    pub(super) hopeful: f64,
 }
 
 impl<'a> Surrogate<'a> {
@@ -28,20 +40,27 @@ impl<'a> Surrogate<'a> {
             |point: &&&(&Genome, f64)| ((point.1.max(0.0) + floor) / (base(table, point.0) + floor)).ln();
         let ratios: Vec<f64> = told.iter().map(|point| ratio(&point)).collect();
         let mean = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
-        let genomes: Vec<Genome> = told.iter().map(|point| point.0.clone()).collect();
+        let variance =
+            ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / ratios.len().max(1) as f64;
         let reach = table.losses().len() as f64 / 2.0;
-        let mut model = Self { table, floor, mean, points: Vec::new(), reach };
-        let centered = ratios.iter().map(|ratio| ratio - mean).collect();
-        let weights = model.solve(&genomes, centered);
+        let mut model = Self { table, floor, mean, variance, points: Vec::new(), lower: Vec::new(), reach };
+        let genomes: Vec<Genome> = told.iter().map(|point| point.0.clone()).collect();
+        model.lower = model.factor(&genomes);
+        let weights =
+            backward(&model.lower, forward(&model.lower, ratios.iter().map(|r| r - mean).collect()));
         model.points = genomes.into_iter().zip(weights).collect();
         model
     }
 
-    /// The expected loss of a genome.
-    pub(super) fn predict(&self, genome: &Genome) -> f64 {
-        let correction: f64 =
-            self.points.iter().map(|(point, weight)| weight * self.covariance(point, genome)).sum();
-        (base(self.table, genome) + self.floor) * (self.mean + correction).exp() - self.floor
+    /// The expected and the hopeful loss of a genome.
+    pub(super) fn predict(&self, genome: &Genome) -> Prediction {
+        let near: Vec<f64> = self.points.iter().map(|(point, _)| self.covariance(point, genome)).collect();
+        let correction: f64 = self.points.iter().zip(&near).map(|((_, weight), near)| weight * near).sum();
+        let explained: f64 = forward(&self.lower, near).iter().map(|x| x * x).sum();
+        let deviation = (self.variance * (1.0 - explained).max(0.0)).sqrt();
+        let loss = |ratio: f64| (base(self.table, genome) + self.floor) * ratio.exp() - self.floor;
+        let expected = self.mean + correction;
+        Prediction { expected: loss(expected), hopeful: loss(expected - deviation) }
     }
 
     fn covariance(&self, a: &Genome, b: &Genome) -> f64 {
@@ -51,18 +70,14 @@ impl<'a> Surrogate<'a> {
         (-distance / self.reach).exp()
     }
 
-    fn solve(&self, genomes: &[Genome], right: Vec<f64>) -> Vec<f64> {
+    fn factor(&self, genomes: &[Genome]) -> Vec<Vec<f64>> {
         let row = |(index, genome): (usize, &Genome)| -> Vec<f64> {
             genomes[..=index].iter().map(|other| self.covariance(genome, other)).collect()
         };
         let mut lower: Vec<Vec<f64>> = genomes.iter().enumerate().map(row).collect();
-        lower.iter_mut().for_each(|row| {
-            if let Some(diagonal) = row.last_mut() {
-                *diagonal += NUGGET;
-            }
-        });
+        lower.iter_mut().filter_map(|row| row.last_mut()).for_each(|diagonal| *diagonal += NUGGET);
         cholesky(&mut lower);
-        substitute(&lower, right)
+        lower
     }
 }
 
@@ -89,12 +104,17 @@ fn cholesky(lower: &mut [Vec<f64>]) {
     }
 }
 
-/// Solves L Lᵀ x = b.
-fn substitute(lower: &[Vec<f64>], mut x: Vec<f64>) -> Vec<f64> {
+/// Solves L x = b.
+fn forward(lower: &[Vec<f64>], mut x: Vec<f64>) -> Vec<f64> {
     for row in 0..x.len() {
         let known: f64 = lower[row][..row].iter().zip(&x).map(|(entry, x)| entry * x).sum();
         x[row] = (x[row] - known) / lower[row][row];
     }
+    x
+}
+
+/// Solves Lᵀ x = b.
+fn backward(lower: &[Vec<f64>], mut x: Vec<f64>) -> Vec<f64> {
     for row in (0..x.len()).rev() {
         let known: f64 = (row + 1..x.len()).map(|below| lower[below][row] * x[below]).sum();
         x[row] = (x[row] - known) / lower[row][row];
@@ -117,7 +137,7 @@ mod tests {
     fn without_evaluations_the_table_alone_predicts() {
         let table = table();
         let predicted = Surrogate::fit(&table, &[]).predict(&Genome::new(vec![0, 1, 2]));
-        assert!((predicted - 6.1).abs() < 1e-9, "{predicted}");
+        assert!((predicted.expected - 6.1).abs() < 1e-9, "{predicted:?}");
     }
 
     #[test]
@@ -133,11 +153,13 @@ mod tests {
         let told: Vec<(&Genome, f64)> = genomes.iter().map(|genome| (genome, truth(genome))).collect();
         let model = Surrogate::fit(&table, &told);
         for (genome, loss) in told {
-            assert!((model.predict(genome) / loss - 1.0).abs() < 0.01, "{genome}");
+            let predicted = model.predict(genome);
+            assert!((predicted.expected / loss - 1.0).abs() < 0.01, "{genome}");
+            assert!((predicted.hopeful / loss - 1.0).abs() < 0.02, "{genome}: nothing is left to doubt");
         }
         let unseen: Genome = "0-0-1".parse().expect("a genome");
         let off = |prediction: f64| (prediction / truth(&unseen)).ln().abs();
-        let (corrected, plain) = (off(model.predict(&unseen)), off(table.predict(&unseen)));
+        let (corrected, plain) = (off(model.predict(&unseen).expected), off(table.predict(&unseen)));
         assert!(corrected < 0.75 * plain, "{corrected}, uncorrected {plain}");
     }
 
@@ -146,6 +168,7 @@ mod tests {
         let table = table();
         let genomes = ["0-0-0", "1-1-1", "2-2-2"].map(|text| text.parse().expect("a genome"));
         let told = [(&genomes[0], f64::INFINITY), (&genomes[1], 0.0), (&genomes[2], -0.5)];
-        assert!(Surrogate::fit(&table, &told).predict(&genomes[0]).is_finite());
+        let predicted = Surrogate::fit(&table, &told).predict(&genomes[0]);
+        assert!(predicted.expected.is_finite() && predicted.hopeful.is_finite());
     }
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::rope::yarn_attention_factor;
-use super::{Architecture, Config, Rope, Scaling};
+use super::rope_table::{RopeTable, is_partial};
+use super::{Architecture, Config, Rope};
 use crate::model::ModelError;
 
 /// The keys we read of `config.json`; the rest does not change the computation.
@@ -150,7 +150,7 @@ impl ConfigFile {
             return Err(ModelError::key(path, "quantization_config", format!("`{method}`"), expected));
         }
         match self.partial_rotary_factor {
-            Some(factor) if factor != 1.0 => {
+            Some(factor) if is_partial(factor) => {
                 Err(ModelError::key(path, "partial_rotary_factor", factor, "1: all channels of a head turn"))
             }
             _ => Ok(()),
@@ -164,9 +164,7 @@ impl ConfigFile {
             (None, None) => ("rope_parameters", Map::new()),
         };
         let table = RopeTable { path, prefix, table };
-        if let Some(factor) = table.number("partial_rotary_factor")?.filter(|&factor| factor != 1.0) {
-            return Err(table.wrong("partial_rotary_factor", factor, "1: all channels of a head turn"));
-        }
+        table.refuse_partial()?;
         let theta = table.number("rope_theta")?.or(self.rope_theta).unwrap_or(10_000.0);
         Ok(Rope { theta, scaling: table.scaling(self.max_position_embeddings)? })
     }
@@ -239,94 +237,4 @@ fn listed_windows(
         }
     };
     types.iter().map(one).collect()
-}
-
-/// The table that describes the rotary embedding, and where it stands.
-struct RopeTable<'a> {
-    path: &'a Path,
-    prefix: &'static str,
-    table: Map<String, Value>,
-}
-
-impl RopeTable<'_> {
-    fn scaling(&self, max_position_embeddings: usize) -> Result<Scaling, ModelError> {
-        match self.kind()? {
-            "default" => Ok(Scaling::Default),
-            "linear" => Ok(Scaling::Linear { factor: self.factor()? }),
-            "llama3" => Ok(Scaling::Llama3 {
-                factor: self.factor()?,
-                low_freq_factor: self.required("low_freq_factor")?,
-                high_freq_factor: self.required("high_freq_factor")?,
-                original_max_position_embeddings: self.original_context(max_position_embeddings)?,
-            }),
-            "yarn" => self.yarn(max_position_embeddings),
-            unknown => {
-                Err(self.wrong("rope_type", format!("`{unknown}`"), format!("one of {}", Rope::KNOWN)))
-            }
-        }
-    }
-
-    /// `rope_type`, or `type` as older files spell it.
-    fn kind(&self) -> Result<&str, ModelError> {
-        let found = self.table.get("rope_type").or_else(|| self.table.get("type"));
-        match found {
-            None | Some(Value::Null) if self.table.contains_key("factor") => {
-                Err(self.wrong("rope_type", "missing", format!("one of {}", Rope::KNOWN)))
-            }
-            None | Some(Value::Null) => Ok("default"),
-            Some(Value::String(kind)) => Ok(kind),
-            Some(other) => Err(self.wrong("rope_type", other, format!("one of {}", Rope::KNOWN))),
-        }
-    }
-
-    fn yarn(&self, max_position_embeddings: usize) -> Result<Scaling, ModelError> {
-        let original = self.original_context(max_position_embeddings)?;
-        let factor = match self.number("factor")? {
-            Some(_) => self.factor()?,
-            None => max_position_embeddings as f64 / original as f64,
-        };
-        let (mscale, mscale_all_dim) = (self.number("mscale")?, self.number("mscale_all_dim")?);
-        let set = |value: Option<f64>, default| value.filter(|&v| v != 0.0).unwrap_or(default);
-        Ok(Scaling::Yarn {
-            factor,
-            original_max_position_embeddings: original,
-            beta_fast: set(self.number("beta_fast")?, 32.0),
-            beta_slow: set(self.number("beta_slow")?, 1.0),
-            truncate: self.table.get("truncate").and_then(Value::as_bool).unwrap_or(true),
-            attention_factor: self
-                .number("attention_factor")?
-                .unwrap_or_else(|| yarn_attention_factor(factor, mscale, mscale_all_dim)),
-        })
-    }
-
-    fn factor(&self) -> Result<f64, ModelError> {
-        let factor = self.required("factor")?;
-        if factor >= 1.0 { Ok(factor) } else { Err(self.wrong("factor", factor, "1 or more")) }
-    }
-
-    fn original_context(&self, default: usize) -> Result<usize, ModelError> {
-        match self.table.get("original_max_position_embeddings") {
-            None | Some(Value::Null) => Ok(default),
-            Some(value) => value
-                .as_u64()
-                .filter(|&tokens| tokens > 0 && tokens <= 1 << 28)
-                .map(|tokens| tokens as usize)
-                .ok_or_else(|| self.wrong("original_max_position_embeddings", value, "a number of tokens")),
-        }
-    }
-
-    fn required(&self, key: &str) -> Result<f64, ModelError> {
-        self.number(key)?.ok_or_else(|| self.wrong(key, "missing", "a number"))
-    }
-
-    fn number(&self, key: &str) -> Result<Option<f64>, ModelError> {
-        match self.table.get(key) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => value.as_f64().map(Some).ok_or_else(|| self.wrong(key, value, "a number")),
-        }
-    }
-
-    fn wrong(&self, key: &str, found: impl std::fmt::Display, expected: impl Into<String>) -> ModelError {
-        ModelError::key(self.path, &format!("{}.{key}", self.prefix), found, expected)
-    }
 }

@@ -3,6 +3,7 @@
 mod file;
 mod gguf;
 mod rope;
+mod rope_table;
 #[cfg(test)]
 mod tests;
 

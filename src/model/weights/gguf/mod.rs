@@ -3,9 +3,11 @@
 //! The dequantizers are `rlx-gguf`'s. Its header reader is not used: it divides by an alignment of 0, lets
 //! products of dimensions wrap, keeps the last of two equal keys and casts bytes without regard to alignment.
 
+mod entry;
 mod header;
 mod metadata;
 mod names;
+mod reader;
 
 use std::path::{Path, PathBuf};
 

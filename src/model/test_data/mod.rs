@@ -1,5 +1,7 @@
 //! Where tests find models, and small models that they write themselves.
 
+pub(crate) mod gguf;
+
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::TensorView;
