@@ -17,7 +17,7 @@ use super::config::Config;
 use super::ops::{DecoderBackend, from_host, to_host};
 use super::rope::Angles;
 use super::weights::Checkpoint;
-use crate::cache::{HeadShape, LayerCache, Rows};
+use crate::cache::{FullCache, HeadShape, LayerCache, Rows};
 use crate::precision::LayerId;
 
 /// The weights of a model on a device.
@@ -113,6 +113,12 @@ impl<B: DecoderBackend> Decoder<B> {
     /// Where the weights are.
     pub fn device(&self) -> &B::Device {
         &self.device
+    }
+
+    /// Empty full-precision caches, one a layer.
+    pub fn full_caches(&self) -> Vec<FullCache> {
+        let windows = &self.config.sliding_window;
+        windows.iter().map(|&window| FullCache::new(self.shape(), window)).collect()
     }
 
     /// The hidden states that enter layer 0: `[tokens, hidden_size]`.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use kvtune_kernels::codec::CodecOptionsError;
 
-use crate::cache::CacheError;
+use crate::cache::{CacheError, NoKeyBias};
 use crate::precision::LayerId;
 
 /// A model that cannot be read, or is not what its files say.
@@ -101,6 +101,9 @@ pub enum ModelError {
     /// A width that the scheme has no codec for.
     #[error(transparent)]
     Width(#[from] CodecOptionsError),
+    /// A scheme that the model cannot follow.
+    #[error(transparent)]
+    KeyBias(#[from] NoKeyBias),
     /// A layer's cache cannot take or answer something.
     #[error("{layer}: {source}")]
     Cache {

@@ -10,6 +10,23 @@ mod scorer;
 mod tally;
 mod windows;
 
+use crate::cache::{NoKeyBias, Simulation};
+use crate::model::{Decoder, DecoderBackend};
+use crate::quant::Scheme;
+
 pub use scorer::{ScoreError, Scorer};
 pub use tally::{Objective, Tally};
-pub use windows::{full_caches, score_windows};
+pub use windows::score_windows;
+
+/// What simulated caches of a model need under a scheme, for sequences of up to `len` tokens.
+///
+/// # Errors
+/// [`NoKeyBias`] if the scheme subtracts a bias that a layer does not have.
+pub fn simulation<B: DecoderBackend>(
+    decoder: &Decoder<B>,
+    scheme: &Scheme,
+    len: usize,
+) -> Result<Simulation, NoKeyBias> {
+    let bias = |layer| decoder.rotated_key_bias(layer, len);
+    Simulation::new(scheme, decoder.shape(), &decoder.config().sliding_window, bias)
+}

@@ -4,7 +4,7 @@ use burn::prelude::*;
 use kvtune_kernels::statistics::{arg_max, divergence, log_sum_exp};
 
 use super::{ScoreError, Tally};
-use crate::cache::{FullCache, Simulation, Units};
+use crate::cache::{Simulation, Units};
 use crate::model::{Decoder, DecoderBackend, ModelError, to_host};
 use crate::parallel::in_order;
 use crate::precision::PrecisionMap;
@@ -44,7 +44,7 @@ fn score_window<B: DecoderBackend>(
     tokens: &[u32],
     observer: &dyn Observer,
 ) -> Result<Vec<Tally>, ScoreError> {
-    let full = decoder.forward(tokens, &mut full_caches(decoder))?;
+    let full = decoder.forward(tokens, &mut decoder.full_caches())?;
     let units = Units::prompt(tokens.len(), simulation.scheme().prefill);
     let mut runs = Vec::new();
     for map in maps {
@@ -80,10 +80,4 @@ fn compare(full: &[f32], quantized: &[f32], next: &[u32], tally: &mut Tally) {
         tally.nll += sum - f64::from(quantized[token as usize]);
         tally.nll_full += full_sum - f64::from(full[token as usize]);
     }
-}
-
-/// Empty full-precision caches, one a layer.
-pub fn full_caches<B: DecoderBackend>(decoder: &Decoder<B>) -> Vec<FullCache> {
-    let windows = &decoder.config().sliding_window;
-    windows.iter().map(|&window| FullCache::new(decoder.shape(), window)).collect()
 }

@@ -5,6 +5,7 @@
 //! keep it as `trace.safetensors`, whose layout `file/mod.rs` describes. Search, scores and everything later read
 //! the same trace. Knows nothing of quantization.
 
+mod decoder;
 mod document;
 mod error;
 mod file;

@@ -2,7 +2,6 @@ use kvtune::cache::Units;
 use kvtune::model::to_host;
 use kvtune::precision::{Bits, PrecisionMap, PrecisionPair};
 use kvtune::quant::Scheme;
-use kvtune::score::full_caches;
 use kvtune_kernels::statistics::{arg_max, divergence, log_sum_exp};
 use serde_json::Value;
 
@@ -60,7 +59,7 @@ fn far(found: &[f32], expected: &[f32]) -> f32 {
 #[test]
 fn every_case_of_the_cache_policy_is_the_references() {
     for model in all() {
-        let hidden = model.decoder.forward(&model.ids, &mut full_caches(&model.decoder)).unwrap();
+        let hidden = model.decoder.forward(&model.ids, &mut model.decoder.full_caches()).unwrap();
         let full = to_host(model.decoder.logits(hidden));
         let vocab = model.decoder.config().vocab_size;
         for (index, expected) in model.expected["cases"].as_array().unwrap().iter().enumerate() {

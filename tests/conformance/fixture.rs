@@ -55,9 +55,7 @@ fn load(folder: &Path) -> Fixture {
 
 impl Fixture {
     pub(crate) fn simulation(&self, scheme: &Scheme) -> Simulation {
-        let decoder = &self.decoder;
-        let bias = |layer| decoder.rotated_key_bias(layer, self.ids.len());
-        Simulation::new(scheme, decoder.shape(), &decoder.config().sliding_window, bias).unwrap()
+        kvtune::score::simulation(&self.decoder, scheme, self.ids.len()).unwrap()
     }
 }
 

@@ -1,5 +1,4 @@
 use kvtune::model::to_host;
-use kvtune::score::full_caches;
 
 use crate::fixture::{all, numbers};
 
@@ -9,7 +8,7 @@ const LOGITS: f64 = 1e-3;
 #[test]
 fn full_precision_logits_are_the_references() {
     for model in all() {
-        let hidden = model.decoder.forward(&model.ids, &mut full_caches(&model.decoder)).unwrap();
+        let hidden = model.decoder.forward(&model.ids, &mut model.decoder.full_caches()).unwrap();
         let logits = to_host(model.decoder.logits(hidden));
         let vocab = model.decoder.config().vocab_size;
         let row = |position: usize| &logits[position * vocab..][..vocab];
@@ -40,8 +39,8 @@ fn full_precision_logits_are_the_references() {
 #[test]
 fn plain_operations_say_what_the_fused_ones_say() {
     for model in all() {
-        let fused = model.decoder.forward(&model.ids, &mut full_caches(&model.decoder)).unwrap();
-        let plain = model.plain.forward(&model.ids, &mut full_caches(&model.plain)).unwrap();
+        let fused = model.decoder.forward(&model.ids, &mut model.decoder.full_caches()).unwrap();
+        let plain = model.plain.forward(&model.ids, &mut model.plain.full_caches()).unwrap();
         let pairs = to_host(model.decoder.logits(fused)).into_iter().zip(to_host(model.plain.logits(plain)));
         for (fused, plain) in pairs {
             assert!((f64::from(fused) - f64::from(plain)).abs() < LOGITS, "{}: {fused}, {plain}", model.name);

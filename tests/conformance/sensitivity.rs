@@ -2,7 +2,6 @@ use kvtune::cache::{LayerCache, Units};
 use kvtune::precision::PrecisionPair;
 use kvtune::progress::Silent;
 use kvtune::quant::Prefill;
-use kvtune::score::full_caches;
 use kvtune::sensitivity::{Errors, isolated};
 use kvtune_kernels::statistics::root_mean_square;
 use serde_json::{Value, json};
@@ -42,7 +41,7 @@ fn determined(model: &Fixture) -> Vec<bool> {
     let angles = decoder.angles(0, model.ids.len());
     let mut hidden = decoder.embed(&model.ids);
     let mut layers = Vec::new();
-    for (layer, mut cache) in full_caches(decoder).into_iter().enumerate() {
+    for (layer, mut cache) in decoder.full_caches().into_iter().enumerate() {
         let projected = decoder.project(layer, &hidden, &angles);
         let mut out = vec![0.0; model.ids.len() * decoder.shape().q_width()];
         cache.append(projected.k(), projected.v()).unwrap();

@@ -2,7 +2,6 @@ use std::ops::ControlFlow;
 
 use burn_flex::Flex;
 use kvtune::model::{Decoder, generate, to_host};
-use kvtune::score::full_caches;
 use kvtune_kernels::statistics::log_sum_exp;
 use serde_json::Value;
 
@@ -35,7 +34,7 @@ fn check((name, file): (&str, &str)) {
         (&golden["prompts"]["medium128"]["ids"], &golden["greedy_after_medium128"]["greedy_ids"]),
     ] {
         let expected = ids(expected);
-        let mut caches = full_caches(&decoder);
+        let mut caches = decoder.full_caches();
         let go_on = |_| ControlFlow::Continue(());
         let found = generate::greedy(&decoder, &mut caches, &ids(prompt), expected.len(), go_on).unwrap();
         assert_eq!(found, expected, "{name} greedy");
@@ -44,7 +43,7 @@ fn check((name, file): (&str, &str)) {
 
 fn check_prompt(decoder: &Decoder<Flex>, expected: &Value, what: &str) {
     let tokens = ids(&expected["ids"]);
-    let hidden = decoder.forward(&tokens, &mut full_caches(decoder)).unwrap();
+    let hidden = decoder.forward(&tokens, &mut decoder.full_caches()).unwrap();
     let logits = to_host(decoder.logits(hidden));
     let vocab = decoder.config().vocab_size;
     let last = &logits[logits.len() - vocab..];

@@ -1,9 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use burn_flex::Flex;
-use kvtune::cache::Simulation;
 use kvtune::model::{Checkpoint, Decoder};
-use kvtune::quant::Scheme;
 use serde_json::Value;
 
 /// The names that reference files and model files go by.
@@ -12,6 +10,11 @@ pub(crate) const QWEN: (&str, &str) = ("qwen2.5-coder-0.5b", "qwen2.5-coder-0.5b
 
 /// The decoder of a model file, or nothing and a word on stderr.
 pub(crate) fn decoder(file: &str) -> Option<Decoder<Flex>> {
+    Some(Decoder::load(&Checkpoint::open(&model_path(file)?).unwrap(), &Default::default()).unwrap())
+}
+
+/// Where a model file is, or nothing and a word on stderr.
+pub(crate) fn model_path(file: &str) -> Option<PathBuf> {
     let folder = match std::env::var_os("KVTUNE_TEST_MODELS") {
         Some(folder) => PathBuf::from(folder),
         None => cache_home()?.join("kvtune"),
@@ -21,7 +24,7 @@ pub(crate) fn decoder(file: &str) -> Option<Decoder<Flex>> {
         eprintln!("skipped: no `{}` (run scripts/fetch-test-models.sh)", path.display());
         return None;
     }
-    Some(Decoder::load(&Checkpoint::open(&path).unwrap(), &Default::default()).unwrap())
+    Some(path)
 }
 
 fn cache_home() -> Option<PathBuf> {
@@ -41,11 +44,6 @@ pub(crate) fn golden(file: &str) -> Option<Value> {
         return None;
     };
     Some(serde_json::from_slice(&bytes).unwrap())
-}
-
-pub(crate) fn simulation(decoder: &Decoder<Flex>, scheme: &Scheme, len: usize) -> Simulation {
-    let bias = |layer| decoder.rotated_key_bias(layer, len);
-    Simulation::new(scheme, decoder.shape(), &decoder.config().sliding_window, bias).unwrap()
 }
 
 pub(crate) fn ids(value: &Value) -> Vec<u32> {
