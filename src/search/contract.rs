@@ -41,7 +41,7 @@ fn table(problem: &Problem) -> LossTable {
     let row = |(group, weight): (usize, f64)| {
         (0..problem.n_choices(group)).map(|choice| weight / 4_f64.powi(choice as i32)).collect()
     };
-    LossTable::new(weights.into_iter().enumerate().map(row).collect(), problem).expect("fits")
+    LossTable::isolated(weights.into_iter().enumerate().map(row).collect(), problem).expect("fits")
 }
 
 fn evaluate(problem: &Problem, genome: &Genome) -> (Genome, Objectives) {

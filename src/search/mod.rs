@@ -17,6 +17,7 @@ mod error;
 mod feasible;
 mod moead;
 mod nsga2;
+mod params;
 mod problem;
 mod refine;
 mod rules;
@@ -32,7 +33,7 @@ pub use algorithm::{Algorithm, SearchOptions};
 pub use archive::Archive;
 pub use engine::{Search, replay};
 pub use error::SearchError;
-pub use moead::{MoeadParams, MoeadParamsError, MoeadValidParams};
+pub use params::{MoeadParams, MoeadParamsError, MoeadValidParams};
 pub use problem::{Additive, Limit, Problem};
 
 pub use crate::space::Genome;
