@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use super::problem::{Problem, check_table};
-use super::{Objectives, SearchError};
+use super::cost::check_table;
+use super::{Objectives, Problem, SearchError};
 use crate::space::Genome;
 
 /// Loss of each choice of each group alone, `[group][choice]`: what the additive model sums.
@@ -148,8 +148,8 @@ pub(super) fn evenly_along_bits(front: &[(Genome, Objectives)], budget: usize) -
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::cost::Additive;
     use super::super::feasible::all_within;
-    use super::super::problem::Additive;
     use super::*;
     use crate::space::pareto_indices;
 
