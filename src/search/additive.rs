@@ -1,39 +1,58 @@
 use serde::{Deserialize, Serialize};
 
-use super::problem::{Problem, check_table};
-use super::{Objectives, SearchError};
+use super::cost::check_table;
+use super::{Objectives, Problem, SearchError};
 use crate::space::Genome;
 
 /// Loss of each choice of each group alone, `[group][choice]`: what the additive model sums.
 ///
-/// Either e_o, or the end-to-end loss with only that group quantized. Measuring such a loss costs evaluations: whoever
-/// measures it takes them off the budget.
+/// Measuring such losses costs evaluations: whoever measures them takes them off the budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LossTable(Vec<Vec<f64>>);
+pub struct LossTable {
+    losses: Vec<Vec<f64>>,
+    /// Whether the losses are in the objective's unit.
+    is_objective: bool,
+}
 
 impl LossTable {
-    /// A table of the problem's shape.
+    /// End-to-end losses with only one group quantized, in the objective's own unit.
     ///
     /// # Errors
-    /// Another shape, or an entry that is not finite.
-    pub fn new(losses: Vec<Vec<f64>>, problem: &Problem) -> Result<Self, SearchError> {
+    /// Another shape than the problem's, or an entry that is not finite.
+    pub fn isolated(losses: Vec<Vec<f64>>, problem: &Problem) -> Result<Self, SearchError> {
+        Self::checked(losses, true, problem)
+    }
+
+    /// Figures that only go with the loss, such as sums of e_o: their unit is not compared with a loss limit.
+    ///
+    /// # Errors
+    /// Another shape than the problem's, or an entry that is not finite.
+    pub fn proxy(losses: Vec<Vec<f64>>, problem: &Problem) -> Result<Self, SearchError> {
+        Self::checked(losses, false, problem)
+    }
+
+    fn checked(losses: Vec<Vec<f64>>, is_objective: bool, problem: &Problem) -> Result<Self, SearchError> {
         check_table("loss", &losses)?;
         problem.check_shape("loss", &losses)?;
-        Ok(Self(losses))
+        Ok(Self { losses, is_objective })
+    }
+
+    pub(super) fn is_objective(&self) -> bool {
+        self.is_objective
     }
 
     /// The predicted loss: the sum over groups; NaN for a genome of another shape.
     pub fn predict(&self, genome: &Genome) -> f64 {
-        if genome.n_groups() != self.0.len() {
+        if genome.n_groups() != self.losses.len() {
             return f64::NAN;
         }
         let entry = |(row, &choice): (&Vec<f64>, &usize)| row.get(choice).copied().unwrap_or(f64::NAN);
-        self.0.iter().zip(genome.choices()).map(entry).sum()
+        self.losses.iter().zip(genome.choices()).map(entry).sum()
     }
 
     /// The losses, `[group][choice]`.
     pub fn losses(&self) -> &[Vec<f64>] {
-        &self.0
+        &self.losses
     }
 }
 
@@ -47,7 +66,7 @@ impl LossTable {
 pub fn additive_front(problem: &Problem, table: &LossTable) -> Vec<(Genome, Objectives)> {
     let rest: Vec<Vec<f64>> = problem.limits().iter().map(|limit| limit.cost.least_from()).collect();
     let mut states = vec![State::start(problem)];
-    for group in 0..problem.n_groups().min(table.0.len()) {
+    for group in 0..problem.n_groups().min(table.losses.len()) {
         let grown = states.iter().flat_map(|state| {
             (0..problem.n_choices(group)).map(move |choice| state.grow(problem, table, group, choice))
         });
@@ -80,7 +99,7 @@ impl State {
         choices.push(choice);
         Self {
             bits: self.bits + problem.bits().table()[group][choice],
-            loss: self.loss + table.0[group][choice],
+            loss: self.loss + table.losses[group][choice],
             limits: limits.map(|(sum, limit)| sum + limit.cost.table()[group][choice]).collect(),
             choices,
         }
@@ -129,8 +148,8 @@ pub(super) fn evenly_along_bits(front: &[(Genome, Objectives)], budget: usize) -
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::cost::Additive;
     use super::super::feasible::all_within;
-    use super::super::problem::Additive;
     use super::*;
     use crate::space::pareto_indices;
 
@@ -142,7 +161,8 @@ mod tests {
     #[test]
     fn the_front_of_two_groups_is_the_one_done_by_hand() {
         let problem = problem(2);
-        let table = LossTable::new(vec![vec![9.0, 4.0, 0.0], vec![3.0, 1.0, 0.0]], &problem).expect("fits");
+        let table =
+            LossTable::isolated(vec![vec![9.0, 4.0, 0.0], vec![3.0, 1.0, 0.0]], &problem).expect("fits");
         let front = additive_front(&problem, &table);
         let points: Vec<String> =
             front.iter().map(|(genome, at)| format!("{genome} {} {}", at.bits, at.loss)).collect();
@@ -153,14 +173,15 @@ mod tests {
     #[test]
     fn a_limit_cuts_the_front_where_it_stands() {
         let problem = problem(2).with_max_bits(5.0).expect("within reach");
-        let table = LossTable::new(vec![vec![9.0, 4.0, 0.0], vec![3.0, 1.0, 0.0]], &problem).expect("fits");
+        let table =
+            LossTable::isolated(vec![vec![9.0, 4.0, 0.0], vec![3.0, 1.0, 0.0]], &problem).expect("fits");
         let last = additive_front(&problem, &table).pop().expect("a front");
         assert_eq!(last.0.to_string(), "2-0");
     }
 
     #[test]
     fn a_table_of_another_shape_is_refused() {
-        let error = LossTable::new(vec![vec![1.0, 2.0]], &problem(1)).expect_err("3 choices");
+        let error = LossTable::isolated(vec![vec![1.0, 2.0]], &problem(1)).expect_err("3 choices");
         assert_eq!(error.to_string(), "the loss table has [2] choices per group, but the space has [3]");
     }
 
@@ -181,7 +202,7 @@ mod tests {
         fn the_front_equals_enumeration(losses in prop::collection::vec(0u32..1000, 12), max in 2.0..8.0f64) {
             let rows: Vec<Vec<f64>> = losses.chunks(3).map(|row| row.iter().map(|&x| f64::from(x)).collect()).collect();
             let problem = problem(4).with_max_bits(max).expect("2 is within reach");
-            let table = LossTable::new(rows, &problem).expect("fits");
+            let table = LossTable::isolated(rows, &problem).expect("fits");
             let all = all_within(&problem, 81).expect("81 at most");
             let points: Vec<_> = all.iter().map(|genome| (problem.bits().of(genome), table.predict(genome))).collect();
             let mut exact: Vec<_> = pareto_indices(&points).into_iter().map(|index| points[index]).collect();

@@ -41,7 +41,7 @@ fn table(problem: &Problem) -> LossTable {
     let row = |(group, weight): (usize, f64)| {
         (0..problem.n_choices(group)).map(|choice| weight / 4_f64.powi(choice as i32)).collect()
     };
-    LossTable::new(weights.into_iter().enumerate().map(row).collect(), problem).expect("fits")
+    LossTable::isolated(weights.into_iter().enumerate().map(row).collect(), problem).expect("fits")
 }
 
 fn evaluate(problem: &Problem, genome: &Genome) -> (Genome, Objectives) {
@@ -225,4 +225,66 @@ fn a_search_under_a_loss_limit_finds_the_smallest_feasible_map() {
     let found = search.archive().front().iter().filter(|member| member.1.loss <= 3.0);
     let found = found.map(|member| member.1.bits).fold(f64::INFINITY, f64::min);
     assert!((found - smallest).abs() < 1e-12, "{found}, but {smallest} is feasible");
+}
+
+mod any_problem {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Groups of one to four choices, costs in order, any losses, and a limit somewhere between least and most.
+    fn problems() -> impl Strategy<Value = (Problem, LossTable)> {
+        let row = prop::collection::vec((0u8..5, 0u8..9), 1..5);
+        (prop::collection::vec(row, 1..6), 0.0..1.2f64, prop::option::of(0.0..20.0f64)).prop_map(
+            |(rows, share, max_loss)| {
+                let cost = |row: &Vec<(u8, u8)>| {
+                    let steps = row.iter().scan(1.0, |sum, &(step, _)| {
+                        *sum += f64::from(step);
+                        Some(*sum)
+                    });
+                    steps.collect::<Vec<f64>>()
+                };
+                let cost =
+                    Additive::new(rows.iter().map(cost).collect(), rows.len() as f64).expect("a table");
+                let most = cost.of(&Genome::new(rows.iter().map(|row| row.len() - 1).collect()));
+                let max = cost.smallest() + share * (most - cost.smallest());
+                let problem =
+                    Problem::new(cost).and_then(|problem| problem.with_max_bits(max)).expect("within reach");
+                let problem = match max_loss {
+                    Some(max_loss) => problem.with_max_loss(max_loss).expect("a loss"),
+                    None => problem,
+                };
+                let losses =
+                    rows.iter().map(|row| row.iter().map(|&(_, loss)| f64::from(loss) - 2.0).collect());
+                let table = LossTable::isolated(losses.collect(), &problem).expect("fits");
+                (problem, table)
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn no_search_panics_repeats_itself_or_leaves_the_limits(
+            (problem, table) in problems(), evaluations in 1usize..40, seed in 0u64..4, seeded: bool
+        ) {
+            for algorithm in [Algorithm::Moead, Algorithm::Nsga2, Algorithm::Random, Algorithm::Additive] {
+                let given = seeded || algorithm == Algorithm::Additive;
+                let table = given.then(|| table.clone());
+                let options = SearchOptions { evaluations, seed, table, uniform: seeded, moead: None };
+                let mut search = Search::new(problem.clone(), algorithm, &options).expect("starts");
+                let mut asked = BTreeSet::new();
+                while !search.is_done() {
+                    for genome in search.ask() {
+                        prop_assert!(problem.is_within_limits(&genome));
+                        prop_assert!(asked.insert(genome.clone()), "{genome} was asked twice");
+                        // Flat, negative and missing losses alike.
+                        let sum: usize = genome.choices().iter().sum();
+                        let loss = [1.0, -1.0, f64::NAN, 0.0, 3.0][sum % 5];
+                        search.tell(&[(genome, Objectives { bits: 0.0, loss })]);
+                    }
+                }
+                prop_assert!(!asked.is_empty() && asked.len() <= evaluations);
+            }
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rand::Rng;
 
 use super::Problem;
-use super::problem::Additive;
+use super::cost::Additive;
 use crate::space::Genome;
 
 /// Every genome within the limits, in lexicographic order; `None` when there are more than `most`.

@@ -88,7 +88,7 @@ fn knapsack(reference: &Value, n_groups: usize) -> Case {
     let rows =
         (0..n_groups).map(|group| pairs.map(|(key, value)| own_loss(weight(group), key, value)).to_vec());
     let problem = Problem::new(Additive::new(bits, n_groups as f64).expect("a table")).expect("ordered");
-    let table = LossTable::new(rows.collect(), &problem).expect("fits");
+    let table = LossTable::isolated(rows.collect(), &problem).expect("fits");
     let additive = table.clone();
     let loss = move |genome: &Genome| additive.predict(genome);
     let worst = table.predict(&Genome::new(vec![0; n_groups]));
@@ -102,7 +102,7 @@ fn interacting(reference: &Value) -> Case {
     let bits = vec![pairs.map(|(key, value)| f64::from(key + value) / 2.0).to_vec(); 6];
     let problem = Problem::new(Additive::new(bits, 6.0).expect("a table")).expect("ordered");
     let own = |group: usize| pairs.map(|(key, value)| own_loss(weight(group), key, value)).to_vec();
-    let table = LossTable::new((0..6).map(own).collect(), &problem).expect("fits");
+    let table = LossTable::isolated((0..6).map(own).collect(), &problem).expect("fits");
     let rows: Vec<Vec<f64>> = table.losses().to_vec();
     let loss = move |genome: &Genome| {
         let choices = genome.choices();

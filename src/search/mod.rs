@@ -12,11 +12,13 @@
 mod additive;
 mod algorithm;
 mod archive;
+mod cost;
 mod engine;
 mod error;
 mod feasible;
 mod moead;
 mod nsga2;
+mod params;
 mod problem;
 mod refine;
 mod rules;
@@ -30,10 +32,11 @@ use serde::{Deserialize, Serialize};
 pub use additive::{LossTable, additive_front};
 pub use algorithm::{Algorithm, SearchOptions};
 pub use archive::Archive;
+pub use cost::Additive;
 pub use engine::{Search, replay};
 pub use error::SearchError;
-pub use moead::{MoeadParams, MoeadParamsError, MoeadValidParams};
-pub use problem::{Additive, Limit, Problem};
+pub use params::{MoeadParams, MoeadParamsError, MoeadValidParams};
+pub use problem::{Limit, Problem};
 
 pub use crate::space::Genome;
 

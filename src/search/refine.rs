@@ -41,7 +41,7 @@ impl<'a> Refinement<'a> {
             .into_iter()
             .map(|genome| (known.problem.bits().of(&genome), self.model.predict(&genome), genome))
             .collect();
-        let (most, reference) = (BATCH.min(known.left), reference(known.problem, known.archive));
+        let (most, reference) = (BATCH.min(known.left), reference(known.problem.max_loss(), known.archive));
         let views: [fn(Prediction) -> f64; 2] = [|loss| loss.expected, |loss| loss.hopeful];
         let chosen_by = |view: fn(Prediction) -> f64| {
             let at = |(bits, loss, genome): &(f64, Prediction, Genome)| {
@@ -56,7 +56,7 @@ impl<'a> Refinement<'a> {
 
 /// The seeds to begin with: those that should raise the hypervolume most, for up to three quarters of the budget.
 ///
-/// All of them when they are no more than that and there is no loss limit. Without a table nothing is known of them
+/// All of them when they are no more than that and no loss limit speaks against some. Without a table nothing is known of them
 /// and they are taken as they come.
 pub(super) fn best_seeds(
     known: &Known<'_>,
@@ -65,8 +65,8 @@ pub(super) fn best_seeds(
     population: usize,
 ) -> Vec<Genome> {
     let most = population.max(known.budget * 3 / 4).min(known.left);
-    let limited = seeds.len() > most || known.problem.max_loss().is_some();
-    let Some(table) = table.filter(|_| limited) else {
+    let max_loss = known.problem.max_loss().filter(|_| table.is_some_and(LossTable::is_objective));
+    let Some(table) = table.filter(|_| seeds.len() > most || max_loss.is_some()) else {
         return seeds.iter().take(known.left).cloned().collect();
     };
     let bits = known.problem.bits();
@@ -76,19 +76,19 @@ pub(super) fn best_seeds(
     for (genome, at) in &predicted {
         whole.insert(genome, *at);
     }
-    greedy(&Archive::default(), &predicted, most, reference(known.problem, &whole), 0.0)
+    greedy(&Archive::default(), &predicted, most, reference(max_loss, &whole), 0.0)
 }
 
 /// Where hypervolume is measured from: a tenth beyond the front's own box, so that its ends count as well.
 ///
 /// Under a loss limit that the front can meet no further than twice the limit: what lies beyond is of no use, but
 /// predictions err.
-fn reference(problem: &Problem, archive: &Archive) -> Objectives {
+fn reference(max_loss: Option<f64>, archive: &Archive) -> Objectives {
     let (Some(ideal), Some(nadir)) = (archive.ideal(), archive.nadir()) else {
         return Objectives { bits: f64::INFINITY, loss: f64::INFINITY };
     };
     let beyond = |ideal: f64, nadir: f64| nadir + 0.1 * (nadir - ideal).max(nadir.abs() * 1e-3);
-    let within_reach = problem.max_loss().filter(|&max_loss| ideal.loss <= max_loss);
+    let within_reach = max_loss.filter(|&max_loss| ideal.loss <= max_loss);
     let most =
         within_reach.map_or(f64::INFINITY, |max_loss| 2.0 * max_loss.max(ideal.loss + f64::MIN_POSITIVE));
     Objectives { bits: beyond(ideal.bits, nadir.bits), loss: beyond(ideal.loss, nadir.loss).min(most) }

@@ -2,7 +2,7 @@ use super::{Genome, LossTable};
 
 /// Variance that the model ascribes to one point's own noise, against 1 for the whole.
 const NUGGET: f64 = 1e-4;
-/// Losses below this share of the greatest are told apart by difference rather than by ratio.
+/// Figures below this share of the greatest are told apart by difference rather than by ratio.
 const FLOOR: f64 = 1e-4;
 
 /// The additive model, corrected by what evaluations said: predicts the loss of a genome never evaluated.
@@ -12,7 +12,8 @@ const FLOOR: f64 = 1e-4;
 /// anywhere corrects all genomes that have it.
 pub(super) struct Surrogate<'a> {
     table: &'a LossTable,
-    floor: f64,
+    /// What is added before taking a ratio: to losses, and to the table's predictions (of another unit, perhaps).
+    floors: [f64; 2],
     mean: f64,
     variance: f64,
     points: Vec<(Genome, f64)>,
@@ -33,17 +34,17 @@ pub(super) struct Prediction {
 impl<'a> Surrogate<'a> {
     /// Fitted to evaluated genomes and their losses; a loss that is not finite is left out.
     pub(super) fn fit(table: &'a LossTable, told: &[(&Genome, f64)]) -> Self {
-        let greatest = told.iter().map(|point| point.1).filter(|loss| loss.is_finite()).fold(0.0, f64::max);
-        let floor = (greatest * FLOOR).max(f64::MIN_POSITIVE);
         let told: Vec<_> = told.iter().filter(|point| point.1.is_finite()).collect();
-        let ratio =
-            |point: &&&(&Genome, f64)| ((point.1.max(0.0) + floor) / (base(table, point.0) + floor)).ln();
+        let floors = floors(table, told.iter().map(|point| point.1));
+        let ratio = |point: &&&(&Genome, f64)| {
+            ((point.1.max(0.0) + floors[0]) / (base(table, point.0) + floors[1])).ln()
+        };
         let ratios: Vec<f64> = told.iter().map(|point| ratio(&point)).collect();
         let mean = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
         let variance =
             ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / ratios.len().max(1) as f64;
         let reach = table.losses().len() as f64 / 2.0;
-        let mut model = Self { table, floor, mean, variance, points: Vec::new(), lower: Vec::new(), reach };
+        let mut model = Self { table, floors, mean, variance, points: Vec::new(), lower: Vec::new(), reach };
         let genomes: Vec<Genome> = told.iter().map(|point| point.0.clone()).collect();
         model.lower = model.factor(&genomes);
         let weights =
@@ -58,7 +59,7 @@ impl<'a> Surrogate<'a> {
         let correction: f64 = self.points.iter().zip(&near).map(|((_, weight), near)| weight * near).sum();
         let explained: f64 = forward(&self.lower, near).iter().map(|x| x * x).sum();
         let deviation = (self.variance * (1.0 - explained).max(0.0)).sqrt();
-        let loss = |ratio: f64| (base(self.table, genome) + self.floor) * ratio.exp() - self.floor;
+        let loss = |ratio: f64| (base(self.table, genome) + self.floors[1]) * ratio.exp() - self.floors[0];
         let expected = self.mean + correction;
         Prediction { expected: loss(expected), hopeful: loss(expected - deviation) }
     }
@@ -79,6 +80,13 @@ impl<'a> Surrogate<'a> {
         cholesky(&mut lower);
         lower
     }
+}
+
+fn floors(table: &LossTable, losses: impl Iterator<Item = f64>) -> [f64; 2] {
+    let widest = |row: &Vec<f64>| row.iter().copied().fold(0.0, f64::max);
+    let of_table = table.losses().iter().map(widest).sum::<f64>();
+    let of_losses = losses.reduce(f64::max).unwrap_or(of_table);
+    [of_losses, of_table].map(|greatest| (greatest * FLOOR).max(f64::MIN_POSITIVE))
 }
 
 /// The table's prediction, never below 0: a small negative measurement is noise.
@@ -130,7 +138,7 @@ mod tests {
     fn table() -> LossTable {
         let bits = Additive::new(vec![vec![2.0, 4.0, 8.0]; 3], 3.0).expect("a table");
         let losses = vec![vec![4.0, 1.0, 0.1], vec![6.0, 2.0, 0.2], vec![3.0, 1.0, 0.1]];
-        LossTable::new(losses, &Problem::new(bits).expect("ordered")).expect("fits")
+        LossTable::isolated(losses, &Problem::new(bits).expect("ordered")).expect("fits")
     }
 
     #[test]
@@ -161,6 +169,22 @@ mod tests {
         let off = |prediction: f64| (prediction / truth(&unseen)).ln().abs();
         let (corrected, plain) = (off(model.predict(&unseen).expected), off(table.predict(&unseen)));
         assert!(corrected < 0.75 * plain, "{corrected}, uncorrected {plain}");
+    }
+
+    #[test]
+    fn the_unit_of_the_table_does_not_matter() {
+        let (table, genomes) =
+            (table(), ["0-0-2", "1-1-1", "2-2-2"].map(|text| text.parse().expect("a genome")));
+        let told: Vec<(&Genome, f64)> =
+            genomes.iter().map(|genome| (genome, table.predict(genome))).collect();
+        let rescaled =
+            table.losses().iter().map(|row| row.iter().map(|loss| loss * 1e-6).collect()).collect();
+        let bits = Additive::new(vec![vec![2.0, 4.0, 8.0]; 3], 3.0).expect("a table");
+        let rescaled = LossTable::proxy(rescaled, &Problem::new(bits).expect("ordered")).expect("fits");
+        let unseen: Genome = "0-1-0".parse().expect("a genome");
+        let [one, other] =
+            [&table, &rescaled].map(|table| Surrogate::fit(table, &told).predict(&unseen).expected);
+        assert!((one / other - 1.0).abs() < 1e-9, "{one}, {other}");
     }
 
     #[test]
