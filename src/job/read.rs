@@ -90,12 +90,16 @@ impl Job {
         }
     }
 
-    fn default_out(&self) -> PathBuf {
-        let scheme = match self.search_space.scheme.name {
+    /// The scheme's name as files spell it.
+    pub fn scheme_slug(&self) -> &'static str {
+        match self.search_space.scheme.name {
             SchemeName::PerTokenAsym => "per-token-asym",
             SchemeName::Kivi => "kivi",
-        };
-        Path::new("runs").join(model_slug(&self.model)).join(scheme)
+        }
+    }
+
+    fn default_out(&self) -> PathBuf {
+        Path::new("runs").join(model_slug(&self.model)).join(self.scheme_slug())
     }
 }
 
