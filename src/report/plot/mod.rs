@@ -68,6 +68,16 @@ pub enum PlotError {
     },
 }
 
+impl PlotError {
+    /// What the user may do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::File(error) => error.hint(),
+            _ => None,
+        }
+    }
+}
+
 /// Draws `pareto.csv` or `sensitivity.csv`, told apart by their columns, as SVG or PNG by the ending of `out`.
 ///
 /// Where `run.yaml` and `job.yaml` stand beside the rows, the figure names the model, the objective and the limit.
