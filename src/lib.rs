@@ -31,6 +31,7 @@ pub mod cache;
 pub mod cli;
 pub mod job;
 pub mod model;
+pub mod parallel;
 pub mod precision;
 pub mod progress;
 pub mod quant;

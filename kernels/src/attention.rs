@@ -2,11 +2,14 @@
 //!
 //! Every query reads the leading `frozen` tokens as they dequantize and the rest exact; how many are frozen
 //! depends on when the query is asked, so it is a number per query. Both versions of a tensor lie side by side
-//! ([`Source`]), a block of queries is two small products with each, and the few columns where the queries of
-//! one block disagree are computed both ways. The two halves, [`probabilities`] and [`weigh`], stand alone as
+//! ([`Source`]), a block of queries is two products with each, and the few tokens where the queries of
+//! one block disagree are computed both ways. Tokens go through products in chunks at fixed places, so that a
+//! query's result is the same bits whether it comes alone or among others. The two halves, [`probabilities`] and [`weigh`], stand alone as
 //! well: sensitivity shares the first between many value widths.
 //!
 //! All query heads of one KV head go together: row `h * queries + i` is query i of head h.
+
+use std::ops::Range;
 
 use crate::matrix::{Matrix, multiply};
 use crate::pointwise::softmax;
@@ -56,37 +59,83 @@ impl Visible<'_> {
         self.end() - self.begin()
     }
 
-    /// Where exact reading starts and coded reading ends over the whole block, as columns.
-    fn split(&self) -> Split {
-        let (mut exact_from, mut coded_to) = (self.end(), self.begin());
-        for (i, &frozen) in self.frozen.iter().enumerate() {
-            let seen = self.start + i + 1;
-            if frozen < seen {
-                exact_from = exact_from.min(frozen.max(self.begin()));
-            }
-            coded_to = coded_to.max(frozen.min(seen));
-        }
-        Split { exact_from: exact_from - self.begin(), coded_to: coded_to - self.begin() }
-    }
-
     /// Columns that query `i` sees.
     fn seen(&self, i: usize) -> std::ops::Range<usize> {
         self.first(i) - self.begin()..self.start + i + 1 - self.begin()
     }
 
-    /// Columns that query `i` reads as codes, clamped to the block.
-    fn coded(&self, i: usize) -> usize {
-        self.frozen[i].saturating_sub(self.begin()).min(self.columns())
+    /// Which versions of the tokens `chunk` the block reads: (some query as codes, some query exact).
+    fn versions(&self, chunk: &Range<usize>) -> (bool, bool) {
+        let (mut coded, mut exact) = (false, false);
+        for (i, &frozen) in self.frozen.iter().enumerate() {
+            let (from, to) = (self.first(i).max(chunk.start), (self.start + i + 1).min(chunk.end));
+            coded |= from < to.min(frozen);
+            exact |= from.max(frozen) < to;
+        }
+        (coded, exact)
+    }
+
+    /// Tokens of a chunk that query `i` reads in one version, as columns of the chunk.
+    fn read_in(&self, i: usize, chunk: &Range<usize>, version: Version) -> Range<usize> {
+        let boundary = self.frozen[i].clamp(chunk.start, chunk.end) - chunk.start;
+        match version {
+            Version::Coded => 0..boundary,
+            Version::Exact => boundary..chunk.len(),
+        }
+    }
+
+    /// The chunks of tokens that the block sees, at multiples of [`CHUNK`] whatever the block.
+    fn chunks(&self) -> impl Iterator<Item = Range<usize>> {
+        let end = self.end();
+        (self.begin() / CHUNK * CHUNK..end).step_by(CHUNK).map(move |from| from..end.min(from + CHUNK))
+    }
+
+    /// The part of a chunk that lies among the block's columns: as columns, and as columns of the chunk.
+    fn overlap(&self, chunk: &Range<usize>) -> (Range<usize>, Range<usize>) {
+        let from = chunk.start.max(self.begin());
+        (from - self.begin()..chunk.end - self.begin(), from - chunk.start..chunk.len())
     }
 }
 
-/// Columns `..coded_to` are read as codes by some query, columns `exact_from..` exact by some query.
-struct Split {
-    exact_from: usize,
-    coded_to: usize,
+/// Tokens that go through one product.
+const CHUNK: usize = 128;
+
+/// Rows that every product has at least. The engine sums small products in another order; with so many rows
+/// and [`CHUNK`] columns it never does.
+const MIN_ROWS: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    Coded,
+    Exact,
+}
+
+impl Source<'_> {
+    /// The tokens of a chunk, `[CHUNK, head_dim]`, zeros behind the last one.
+    fn chunk<'s>(
+        &'s self,
+        version: Version,
+        chunk: &Range<usize>,
+        head_dim: usize,
+        padded: &'s mut Vec<f32>,
+    ) -> Matrix<'s> {
+        let data = if version == Version::Coded { self.coded } else { self.exact };
+        let data = &data[chunk.start * head_dim..];
+        let data = if data.len() >= CHUNK * head_dim {
+            data
+        } else {
+            padded.clear();
+            padded.extend_from_slice(&data[..chunk.len() * head_dim]);
+            padded.resize(CHUNK * head_dim, 0.0);
+            padded
+        };
+        Matrix::new(data, CHUNK, head_dim, head_dim)
+    }
 }
 
 /// Attention weights of a block of queries.
+///
+/// A query's weights do not depend, bit for bit, on what other queries are in its block.
 ///
 /// # Shapes
 /// - `q`: `[heads * queries, head_dim]`, already scaled by 1/√head_dim
@@ -94,22 +143,26 @@ struct Split {
 pub fn probabilities(q: &[f32], head_dim: usize, keys: Source<'_>, visible: Visible<'_>, out: &mut [f32]) {
     let (columns, queries) = (visible.columns(), visible.queries());
     let rows = q.len() / head_dim;
-    let Split { exact_from, coded_to } = visible.split();
-    let q = Matrix::new(q, rows, head_dim, head_dim);
-    let tokens = |data, from: usize, to: usize| {
-        let at = (visible.begin() + from) * head_dim;
-        Matrix::new(slice_from(data, at, to - from), to - from, head_dim, head_dim).transposed()
-    };
-    multiply(out, columns, false, q, tokens(keys.coded, 0, coded_to));
-    let exact_only = exact_from.max(coded_to);
-    multiply(&mut out[exact_only.min(columns)..], columns, false, q, tokens(keys.exact, exact_only, columns));
-    if exact_from < coded_to {
-        let width = coded_to - exact_from;
-        let mut mixed = vec![0.0; rows * width];
-        multiply(&mut mixed, width, false, q, tokens(keys.exact, exact_from, coded_to));
-        for (row, exact) in mixed.chunks_exact(width).enumerate() {
-            let from = visible.coded(row % queries).clamp(exact_from, coded_to);
-            out[row * columns..][from..coded_to].copy_from_slice(&exact[from - exact_from..]);
+    let mut q = std::borrow::Cow::Borrowed(q);
+    if rows < MIN_ROWS {
+        q.to_mut().resize(MIN_ROWS * head_dim, 0.0);
+    }
+    let padded_rows = rows.max(MIN_ROWS);
+    let mut scores = vec![0.0; padded_rows * CHUNK];
+    let mut padded = Vec::new();
+    for chunk in visible.chunks() {
+        let (coded, exact) = visible.versions(&chunk);
+        let (to, from) = visible.overlap(&chunk);
+        for version in [(coded, Version::Coded), (exact, Version::Exact)] {
+            let (true, version) = version else { continue };
+            let tokens = keys.chunk(version, &chunk, head_dim, &mut padded).transposed();
+            multiply(&mut scores, CHUNK, false, Matrix::new(&q, padded_rows, head_dim, head_dim), tokens);
+            for (row, scores) in scores.chunks_exact(CHUNK).take(rows).enumerate() {
+                let mine = visible.read_in(row % queries, &chunk, version);
+                let (start, end) = (mine.start.max(from.start), mine.end.max(from.start));
+                out[row * columns + to.start + start - from.start..][..end - start]
+                    .copy_from_slice(&scores[start..end]);
+            }
         }
     }
     for (row, out) in out[..rows * columns].chunks_exact_mut(columns).enumerate() {
@@ -122,45 +175,37 @@ pub fn probabilities(q: &[f32], head_dim: usize, keys: Source<'_>, visible: Visi
 
 /// Attention outputs of a block of queries: `weights · values`.
 ///
+/// Tokens are summed chunk by chunk at fixed places, so a query's output does not depend, bit for bit, on what
+/// other queries are in its block.
+///
 /// # Shapes
 /// - `weights`: `[heads * queries, visible.columns()]`, as [`probabilities`] gives them
 /// - `out`: `[heads * queries, head_dim]`
 pub fn weigh(weights: &[f32], head_dim: usize, values: Source<'_>, visible: Visible<'_>, out: &mut [f32]) {
     let (columns, queries) = (visible.columns(), visible.queries());
     let rows = weights.len() / columns;
-    let Split { exact_from, coded_to } = visible.split();
-    let part =
-        |from: usize, to: usize| Matrix::new(slice_from(weights, from, to - from), rows, to - from, columns);
-    let tokens = |data, from: usize, to: usize| {
-        let at = (visible.begin() + from) * head_dim;
-        Matrix::new(slice_from(data, at, to - from), to - from, head_dim, head_dim)
-    };
-    let coded_only = exact_from.min(coded_to);
-    multiply(out, head_dim, false, part(0, coded_only), tokens(values.coded, 0, coded_only));
-    if coded_only == 0 {
-        out[..rows * head_dim].fill(0.0);
-    }
-    let exact_only = exact_from.max(coded_to);
-    let exact = tokens(values.exact, exact_only, columns);
-    multiply(out, head_dim, true, part(exact_only, columns), exact);
-    if exact_from < coded_to {
-        let width = coded_to - exact_from;
-        let mut mine = vec![0.0; rows * width];
-        for (data, coded) in [(values.coded, true), (values.exact, false)] {
-            for (row, mine) in mine.chunks_exact_mut(width).enumerate() {
-                let from = visible.coded(row % queries).clamp(exact_from, coded_to) - exact_from;
-                mine.copy_from_slice(&weights[row * columns..][exact_from..coded_to]);
-                if coded { mine[from..].fill(0.0) } else { mine[..from].fill(0.0) }
+    let padded_rows = rows.max(MIN_ROWS);
+    let mut sum = vec![0.0; padded_rows * head_dim];
+    let mut mine = vec![0.0; padded_rows * CHUNK];
+    let mut padded = Vec::new();
+    for chunk in visible.chunks() {
+        let (coded, exact) = visible.versions(&chunk);
+        let (from, to) = visible.overlap(&chunk);
+        for version in [(coded, Version::Coded), (exact, Version::Exact)] {
+            let (true, version) = version else { continue };
+            for (row, mine) in mine.chunks_exact_mut(CHUNK).take(rows).enumerate() {
+                let read = visible.read_in(row % queries, &chunk, version);
+                let (start, end) = (read.start.max(to.start), read.end.max(to.start));
+                mine.fill(0.0);
+                mine[start..end].copy_from_slice(
+                    &weights[row * columns + from.start + start - to.start..][..end - start],
+                );
             }
-            let mine = Matrix::new(&mine, rows, width, width);
-            multiply(out, head_dim, true, mine, tokens(data, exact_from, coded_to));
+            let tokens = values.chunk(version, &chunk, head_dim, &mut padded);
+            multiply(&mut sum, head_dim, true, Matrix::new(&mine, padded_rows, CHUNK, CHUNK), tokens);
         }
     }
-}
-
-/// `data[at..]`, or nothing when no element is wanted (the other version of a tensor may not be there).
-fn slice_from(data: &[f32], at: usize, wanted: usize) -> &[f32] {
-    if wanted == 0 { &[] } else { &data[at..] }
+    out[..rows * head_dim].copy_from_slice(&sum[..rows * head_dim]);
 }
 
 #[cfg(test)]
@@ -247,6 +292,40 @@ mod tests {
         check(70, 30, 2, Some(16), |position| (position + 1) / 32 * 32);
         check(70, 69, 1, Some(5), |_| 64);
         check(70, 20, 1, Some(100), |position| position + 1);
+    }
+
+    /// Outputs of queries `start..tokens` in blocks of `block`.
+    fn in_blocks(tokens: usize, start: usize, heads: usize, window: Option<usize>, block: usize) -> Vec<f32> {
+        let tensors: Vec<Vec<f32>> = (1..=4).map(|seed| noise(tokens * DIM, seed)).collect();
+        let keys = Source { coded: &tensors[0], exact: &tensors[1] };
+        let values = Source { coded: &tensors[2], exact: &tensors[3] };
+        let q = noise(tokens * heads * DIM, 5);
+        let mut outputs = Vec::new();
+        for from in (start..tokens).step_by(block) {
+            let to = tokens.min(from + block);
+            let frozen: Vec<usize> = (from..to).map(|position| (position + 1) / 32 * 32).collect();
+            let visible = Visible { start: from, frozen: &frozen, window };
+            let query =
+                |row: usize| &q[(from + row % (to - from)) * heads * DIM + row / (to - from) * DIM..][..DIM];
+            let rows = heads * (to - from);
+            let q: Vec<f32> = (0..rows).flat_map(query).copied().collect();
+            let (mut weights, mut out) = (vec![0.0; rows * visible.columns()], vec![0.0; rows * DIM]);
+            probabilities(&q, DIM, keys, visible, &mut weights);
+            weigh(&weights, DIM, values, visible, &mut out);
+            let head_of = |i: usize| (0..heads).map(move |head| head * (to - from) + i);
+            outputs.extend((0..to - from).flat_map(head_of).flat_map(|row| out[row * DIM..][..DIM].to_vec()));
+        }
+        outputs
+    }
+
+    #[test]
+    fn a_query_is_the_same_bits_alone_or_among_others() {
+        for (heads, window) in [(1, None), (3, None), (2, Some(40))] {
+            let together = in_blocks(300, 0, heads, window, 300);
+            for block in [1, 7, 64] {
+                assert_eq!(in_blocks(300, 0, heads, window, block), together, "{heads} heads, {block}");
+            }
+        }
     }
 
     #[test]

@@ -3,13 +3,21 @@
 //! | module | what lives there |
 //! |---|---|
 //! | [`attention`] | blocks of queries over keys and values that are partly codes, partly exact |
+//! | [`codec`] | one group of numbers as codes, and back |
+//! | [`freeze`] | when a token stops being exact |
+//! | [`hadamard`] | the rotation that spreads outliers over channels |
 //! | [`matrix`] | matrix products |
 //! | [`mmap`] | a file's bytes, mapped |
 //! | [`pointwise`] | RMS norm, rotary embedding, SiLU·up, softmax |
+//! | [`statistics`] | sums of errors, log-sum-exp, divergence |
 //!
 //! Knows neither `kvtune` nor any model. `unsafe` stands only here, each use with its reason.
 
 pub mod attention;
+pub mod codec;
+pub mod freeze;
+pub mod hadamard;
 pub mod matrix;
 pub mod mmap;
 pub mod pointwise;
+pub mod statistics;

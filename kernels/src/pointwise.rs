@@ -93,7 +93,7 @@ fn sum(x: &[f32], f: impl Fn(f32) -> f32) -> f32 {
 ///
 /// Below −87.3 the result is 0 rather than denormal, above 88.7 it is infinite.
 #[inline(always)]
-fn exp(x: f32) -> f32 {
+pub(crate) fn exp(x: f32) -> f32 {
     const MAGIC: f32 = 12_582_912.0; // 1.5 · 2²³: adding it rounds to an integer
     let clamped = x.clamp(-88.0, 89.0);
     let shifted = clamped * std::f32::consts::LOG2_E + MAGIC;

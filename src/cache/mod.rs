@@ -4,18 +4,21 @@
 //! trait, so full precision, simulation, packed codes and the probes of `sensitivity` are one code path.
 //! Depends on `quant` (schemes) and `kvtune-kernels` (codecs, attention); knows no task and no search.
 
-/// Rows of a matrix inside a larger buffer: `row(i)` is `data[i * stride ..][.. width]`.
-#[derive(Clone, Copy, Debug)]
-pub struct Rows<'a> {
-    /// The buffer, starting at the first row's first element.
-    pub data: &'a [f32],
-    /// Elements from one row to the next.
-    pub stride: usize,
-    /// Elements of one row.
-    pub width: usize,
-    /// Number of rows.
-    pub rows: usize,
-}
+mod attend;
+mod coded;
+mod full;
+mod shape;
+mod simulated;
+mod simulation;
+mod units;
+
+pub use attend::{Side, attend, block_len, gather_queries, scatter_heads};
+pub use coded::CodedTensor;
+pub use full::FullCache;
+pub use shape::{HeadShape, Rows};
+pub use simulated::{KeyBiasTable, SimulatedCache};
+pub use simulation::{NoKeyBias, Simulation};
+pub use units::Units;
 
 /// One layer's key/value cache.
 ///
@@ -47,7 +50,7 @@ pub trait LayerCache: Send {
 /// What can go wrong in one layer's cache; the decoder adds the layer.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CacheError {
-    /// See [`kvtune_kernels::codec::CodecError`].
+    /// A group that its codec cannot hold.
     #[error("{tensor} of KV head {head}, group {group}: {message}")]
     Group {
         /// `keys` or `values`.
@@ -66,5 +69,13 @@ pub enum CacheError {
         tensor: &'static str,
         /// The head.
         head: usize,
+    },
+    /// More tokens than the table of rotated key biases speaks of.
+    #[error("the rotated key bias is known for {positions} positions, but the cache holds {tokens} tokens")]
+    KeyBias {
+        /// Positions of the table.
+        positions: usize,
+        /// Tokens held.
+        tokens: usize,
     },
 }

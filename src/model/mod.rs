@@ -1,1 +1,32 @@
-//! In work.
+//! Files → configuration, weights, tokenizer.
+//!
+//! A model is a directory in Hugging Face layout or one `.gguf` file. [`Checkpoint::open`] accepts either and
+//! checks what can be checked before a number is computed: sizes, headers, shards, and that no tensor is there
+//! that our computation would leave out.
+
+mod chat;
+mod config;
+mod decoder;
+mod error;
+pub mod generate;
+mod ops;
+mod registry;
+mod rope;
+mod special;
+#[cfg(test)]
+mod test_data;
+mod tokenizer;
+mod weights;
+
+pub use chat::{ChatTemplate, Message, Role};
+pub use config::{Architecture, Config, Rope, Scaling};
+pub use decoder::{Decoder, Projected};
+pub use error::{ModelError, TensorProblem};
+pub use ops::{DecoderBackend, from_host, to_host};
+pub use registry::{Hub, KNOWN_MODELS, KnownModel, Registry, Resolved, Source};
+pub use rope::Angles;
+pub use tokenizer::{BosPolicy, Tokenizer};
+pub use weights::{Checkpoint, Fingerprint};
+
+/// A matrix on a backend.
+pub type Tensor2<B> = burn::Tensor<B, 2>;

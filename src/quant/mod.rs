@@ -4,8 +4,14 @@
 //! `kvtune-kernels`, because the packed cache shares them; this module says *which* groups and *when*.
 //! Knows no model and no file. Read on in `cache`, which applies a scheme to a layer as tokens arrive.
 
+mod check;
+mod memory;
+mod policy;
 mod scheme;
 
-pub use scheme::{
-    Axis, Codebook, Group, KeyBias, Metadata, OneBit, Prefill, Scheme, SchemeName, TensorSpec, Zero,
-};
+pub use check::SchemeError;
+pub use kvtune_kernels::codec::{Codebook, Codec, CodecOptions, CodecOptionsError, Metadata, OneBit, Zero};
+pub use kvtune_kernels::freeze::{Freeze, frozen_tokens};
+pub use memory::LayerShape;
+pub use policy::Tensor;
+pub use scheme::{Axis, Group, KeyBias, Prefill, Scheme, SchemeName, TensorSpec};

@@ -1,8 +1,11 @@
+use kvtune_kernels::codec::{Codebook, Metadata, OneBit, Zero};
 use serde::{Deserialize, Serialize};
 
 /// How a cache is coded; a search space names one scheme (method, section 2).
+///
+/// Reading one from a file checks it ([`Scheme::check`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 pub struct Scheme {
     /// Which of the published families this is.
     pub name: SchemeName,
@@ -54,7 +57,7 @@ pub struct TensorSpec {
     pub axis: Axis,
     /// Elements of one group.
     pub group: Group,
-    /// Newest tokens held exact: whole blocks of `residual` on the channel axis, a window on the token axis.
+    /// Newest tokens held exact: keys freeze in whole blocks of `residual`, values leave a sliding window.
     #[serde(default)]
     pub residual: usize,
 }
@@ -78,50 +81,6 @@ pub enum Group {
     Size(usize),
 }
 
-/// Zero-point convention of uniform codes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Zero {
-    /// z = min x, as the paper writes it.
-    #[default]
-    Float,
-    /// An integer offset of the grid, as the published code does; `metadata: f32` only.
-    Rounded,
-}
-
-/// Type that scale and zero point (or the two levels) are stored in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Metadata {
-    /// Two bytes each.
-    #[default]
-    F16,
-    /// Four bytes each.
-    F32,
-}
-
-/// Codec at one bit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OneBit {
-    /// The means of the elements at or above the group's mean, and below it (**ours**).
-    #[default]
-    TwoLevel,
-    /// Minimum and maximum: the paper's formula at B = 1, worse than storing the mean alone.
-    Rtn,
-}
-
-/// Where the levels of a code lie.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Codebook {
-    /// Evenly between minimum and maximum.
-    #[default]
-    Uniform,
-    /// The optimum for a normal distribution of the group's mean and deviation; widths 1 to 4.
-    LloydMax,
-}
-
 /// What is coded of a key whose projection has a bias.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -142,6 +101,55 @@ pub enum Prefill {
     Dequantized,
     /// Full-precision keys and values, as the published code does.
     Exact,
+}
+
+impl Scheme {
+    /// Keys by channel over blocks of 32 tokens, values by 32 channels of one token (KIVI).
+    ///
+    /// Source: KIVI (Liu et al. 2024, arXiv:2402.02750), with no residual of values.
+    pub fn kivi() -> Self {
+        Self::of(
+            SchemeName::Kivi,
+            TensorSpec { axis: Axis::Channel, group: Group::Size(32), residual: 32 },
+            TensorSpec { axis: Axis::Token, group: Group::Size(32), residual: 0 },
+        )
+    }
+
+    /// Keys and values by token, a whole head as one group, nothing kept exact.
+    pub fn per_token_asym() -> Self {
+        let spec = TensorSpec { axis: Axis::Token, group: Group::Head, residual: 0 };
+        Self::of(SchemeName::PerTokenAsym, spec, spec)
+    }
+
+    fn of(name: SchemeName, key: TensorSpec, value: TensorSpec) -> Self {
+        Self {
+            name,
+            key,
+            value,
+            zero: Zero::default(),
+            metadata: Metadata::default(),
+            one_bit: OneBit::default(),
+            codebook: Codebook::default(),
+            sinks: 0,
+            hadamard: false,
+            key_bias: KeyBias::default(),
+            prefill: Prefill::default(),
+        }
+    }
+}
+
+impl Serialize for Scheme {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Scheme {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let scheme = Self::deserialize(deserializer)?;
+        scheme.check().map_err(serde::de::Error::custom)?;
+        Ok(scheme)
+    }
 }
 
 impl Serialize for Group {

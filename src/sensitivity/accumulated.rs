@@ -1,0 +1,46 @@
+//! Errors of a whole quantized run against the full-precision run (`accumulate: true`).
+
+use super::compare::{Side, compare, output_errors, tensor_errors};
+use super::lockstep::{Run, Step, lockstep};
+use super::{LayerErrors, SensitivityError, Table};
+use crate::cache::{Simulation, Units};
+use crate::model::{Decoder, DecoderBackend};
+use crate::precision::PrecisionPair;
+use crate::progress::Observer;
+
+/// Errors of every layer when every layer has the same pair, on one sequence whose first unit is its prompt.
+///
+/// All pairs run side by side with one full-precision run. The observer hears one step a layer and pair.
+///
+/// # Errors
+/// [`SensitivityError`] naming the layer.
+///
+/// Source: KVTuner's error accumulation over layers; keys, values, weights and outputs are all compared with
+/// those of the full-precision run.
+pub fn measure<B: DecoderBackend>(
+    model: (&Decoder<B>, &Simulation),
+    pairs: &[PrecisionPair],
+    tokens: &[u32],
+    units: &Units,
+    threads: usize,
+    observer: &dyn Observer,
+) -> Result<Table, SensitivityError> {
+    let runs: Vec<Run<'_>> = pairs.iter().map(|&pair| Run { pair, tokens }).collect();
+    let (layers, _) = lockstep(model, tokens, &runs, units, threads, observer, errors)?;
+    Ok(Table { pairs: pairs.to_vec(), layers })
+}
+
+fn errors(step: &Step<'_>) -> Result<(LayerErrors, Vec<f32>), SensitivityError> {
+    let (layer, shape) = (step.layer, step.geometry.shape);
+    let full = Side { q: step.full.projected.q(), keys: &step.full.keys };
+    let coded = Side { q: step.coded.projected.q(), keys: &step.coded.keys };
+    let mut compared = compare(&step.geometry, full, coded, &[&step.coded.values]);
+    let outputs = compared.outputs.pop().unwrap_or_default();
+    let errors = LayerErrors {
+        keys: tensor_errors(layer, "keys", &step.full.keys, &step.coded.keys, shape)?,
+        values: tensor_errors(layer, "values", &step.full.values, &step.coded.values, shape)?,
+        attention: compared.attention,
+        outputs: output_errors(layer, shape, step.full_outputs, &outputs)?,
+    };
+    Ok((errors, outputs))
+}
