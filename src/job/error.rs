@@ -76,7 +76,7 @@ impl JobError {
         }
     }
 
-    pub(super) fn value(path: &Path, field: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn value(path: &Path, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Value { path: path.to_owned(), field: field.into(), message: message.into() }
     }
 }
