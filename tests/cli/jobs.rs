@@ -28,7 +28,7 @@ fn a_pair_that_does_not_exist_is_the_users_to_mend() {
     exit 2
     --- stdout
     --- stderr
-    error: `job.yaml`: field `search_space.pairs`: `K9V4` is not a precision pair, expected `K<bits>V<bits>` or `KV<bits>` with bits in 1, 2, 3, 4, 5, 6, 8, 16
+    error: `job.yaml`: field `search_space.pairs[1]`: `K9V4` is not a precision pair, expected `K<bits>V<bits>` or `KV<bits>` with bits in 1, 2, 3, 4, 5, 6, 8, 16
     ");
 }
 

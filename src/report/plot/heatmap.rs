@@ -8,7 +8,7 @@ use crate::report::rows::SensitivityRow;
 use super::Context;
 use super::figure::{Align, Figure, Frame, Text};
 use super::palette::{Color, GRID, INK, MUTED, sequential};
-use super::scale::{Scale, short};
+use super::scale::{Scale, three_digits};
 
 const LEFT: f64 = 84.0;
 const TOP: f64 = 84.0;
@@ -103,7 +103,7 @@ impl Grid {
         figure.fill(frame.corners(), color);
         let Some(error) = error.filter(|_| self.cell_height >= VALUE + 3.0) else { return };
         let middle = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
-        let text = Text::new(short(error), middle, Align::Middle, VALUE, color.ink_on());
+        let text = Text::new(three_digits(error), middle, Align::Middle, VALUE, color.ink_on());
         if frame.holds(&text.frame()) {
             figure.text(text);
         }
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn each_cell_shows_its_error() {
         let texts = texts(&figure(&rows(2), &Context::default()));
-        for text in ["KV8", "KV4", "KV2", "0", "1", "0.004", "0.0808", "0.909", "layer", "e_o (l1)"] {
+        for text in ["KV8", "KV4", "KV2", "0", "1", "0.00400", "0.0808", "0.909", "layer", "e_o (l1)"] {
             assert!(texts.iter().any(|t| t == text), "{text} is missing from {texts:?}");
         }
     }

@@ -5,6 +5,7 @@
 pub(super) struct Color(pub(super) u8, pub(super) u8, pub(super) u8);
 
 pub(super) const WHITE: Color = Color(255, 255, 255);
+const BLACK: Color = Color(0, 0, 0);
 pub(super) const INK: Color = Color(33, 37, 41);
 pub(super) const MUTED: Color = Color(108, 117, 125);
 pub(super) const GRID: Color = Color(233, 236, 239);
@@ -42,7 +43,8 @@ impl Color {
     pub(super) fn ink_on(self) -> Self {
         let linear = |c: u8| (f64::from(c) / 255.0).powf(2.2);
         let luminance = 0.2126 * linear(self.0) + 0.7152 * linear(self.1) + 0.0722 * linear(self.2);
-        if luminance > 0.18 { INK } else { WHITE }
+        // Black and white contrast alike with a luminance of 0.179.
+        if luminance > 0.179 { BLACK } else { WHITE }
     }
 }
 
@@ -60,7 +62,7 @@ mod tests {
 
     #[test]
     fn text_is_dark_on_light_and_light_on_dark() {
-        assert_eq!(sequential(0.0).ink_on(), INK);
+        assert_eq!(sequential(0.0).ink_on(), BLACK);
         assert_eq!(sequential(1.0).ink_on(), WHITE);
     }
 }

@@ -12,6 +12,8 @@ const WIDTH: f64 = 920.0;
 const HEIGHT: f64 = 600.0;
 const PLOT: Frame = Frame { left: 88.0, top: 92.0, right: 896.0, bottom: 530.0 };
 const LABEL: f64 = 11.5;
+/// Bits to the left and right of all points.
+const X_MARGIN: f64 = 0.5;
 /// How far right of the chosen point its test figure stands, so that the two bars do not lie on each other.
 const TEST_OFFSET: f64 = 9.0;
 
@@ -21,8 +23,8 @@ pub(super) fn figure(rows: &[ParetoRow], context: &Context) -> Figure {
     let mut figure = Figure::new(WIDTH, HEIGHT);
     chart.axes(&mut figure, context);
     chart.limit(&mut figure);
-    chart.uniform(&mut figure);
     chart.front(&mut figure);
+    chart.uniform(&mut figure);
     chart.chosen(&mut figure);
     chart.labels(&mut figure);
     chart.legend(&mut figure);
@@ -92,7 +94,7 @@ impl<'a> Chart<'a> {
             uniform: rows.iter().filter(|row| row.role == Role::Uniform).collect(),
             chosen: rows.iter().find(|row| row.role == Role::Chosen),
             split,
-            x: Scale::linear(low - 0.25, high + 0.25),
+            x: Scale::between(low - X_MARGIN, high + X_MARGIN),
             y: Scale::fit(losses.iter().copied()),
             max_loss: context.max_loss,
         }
@@ -202,7 +204,7 @@ impl<'a> Chart<'a> {
         labels.block_line(&points);
         for row in self.front.iter().chain(&self.uniform) {
             let (x, y) = self.point(row);
-            labels.block(Frame::around((x, y), 6.0, 6.0));
+            labels.block(Frame::around((x, y), 7.0, 7.0));
             if let Some(upper) = self.split.upper(row).filter(|_| row.role != Role::Uniform) {
                 labels.block(Frame { left: x - 4.0, top: self.y(upper) - 2.0, right: x + 4.0, bottom: y });
             }
@@ -291,9 +293,11 @@ fn ring(figure: &mut Figure, at: Point) {
     figure.disk(at, 2.5, WHITE);
 }
 
+/// An outline, so that a point of the front shows inside it.
 fn square(figure: &mut Figure, at: Point) {
-    figure.fill(Frame::around(at, 4.5, 4.5).corners(), ORANGE);
-    figure.fill(Frame::around(at, 2.5, 2.5).corners(), WHITE);
+    let mut outline = Frame::around(at, 5.5, 5.5).corners();
+    outline.push((at.0 - 5.5, at.1 - 6.5));
+    figure.line(outline, ORANGE, 2.0);
 }
 
 fn diamond(figure: &mut Figure, (x, y): Point) {

@@ -47,6 +47,11 @@ impl Scale {
         Self::Linear { low: (low / step).floor() * step, high: (high / step).ceil() * step }
     }
 
+    /// A linear axis that ends where it is told to.
+    pub(super) fn between(low: f64, high: f64) -> Self {
+        Self::Linear { low, high }
+    }
+
     /// Where a value lies, 0 at the low end and 1 at the high one.
     pub(super) fn share(&self, value: f64) -> f64 {
         match *self {
@@ -75,7 +80,8 @@ fn step(span: f64) -> f64 {
 
 fn linear_ticks(low: f64, high: f64) -> Vec<Tick> {
     let step = step(high - low);
-    let count = ((high - low) / step).round() as usize;
+    let low = (low / step - 1e-6).ceil() * step;
+    let count = ((high - low) / step + 1e-6).floor() as usize;
     let decimals = (-step.log10().floor()).max(0.0) as usize + usize::from(step_has_half(step));
     let value = |i: usize| low + step * i as f64;
     let label = |value: f64| format!("{value:.decimals$}").replace('-', "−");
@@ -119,16 +125,21 @@ fn log_ticks(low: f64, high: f64, zero: bool) -> Vec<Tick> {
 
 /// A number in few characters: three significant digits, an exponent below 0.0001 and from a million on.
 pub(super) fn short(value: f64) -> String {
+    let text = three_digits(value);
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => format!("{}e{exponent}", trimmed(mantissa)),
+        None => trimmed(&text).to_owned(),
+    }
+}
+
+/// The same with its zeros kept, so that numbers in a column look alike.
+pub(super) fn three_digits(value: f64) -> String {
     let text = match value.abs() {
         0.0 => String::from("0"),
-        size if !(1e-4..1e6).contains(&size) => {
-            let text = format!("{value:.2e}");
-            let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-            format!("{}e{exponent}", trimmed(mantissa))
-        }
+        size if !(1e-4..1e6).contains(&size) => format!("{value:.2e}"),
         size => {
             let decimals = (2.0 - size.log10().floor()).clamp(0.0, 6.0) as usize;
-            trimmed(&format!("{value:.decimals$}")).to_owned()
+            format!("{value:.decimals$}")
         }
     };
     text.replace('-', "−")
@@ -176,6 +187,12 @@ mod tests {
     }
 
     #[test]
+    fn ticks_of_an_axis_that_ends_anywhere_are_round() {
+        assert_eq!(labels(Scale::between(1.6, 8.4)), ["2", "4", "6", "8"]);
+        assert_eq!(labels(Scale::between(1.75, 4.25)), ["2.0", "2.5", "3.0", "3.5", "4.0"]);
+    }
+
+    #[test]
     fn one_value_alone_has_an_axis() {
         let scale = Scale::fit([3.0].into_iter());
         assert!((scale.share(3.0) - 0.5).abs() < 0.2 && scale.ticks().len() > 2, "{scale:?}");
@@ -197,6 +214,7 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(short(value), text);
         }
+        assert_eq!([three_digits(0.5), three_digits(0.0012)], ["0.500", "0.00120"]);
     }
 
     proptest::proptest! {
