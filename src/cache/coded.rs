@@ -1,13 +1,13 @@
 use std::ops::Range;
-use std::sync::Arc;
 
 use kvtune_kernels::attention::Source;
-use kvtune_kernels::codec::{Codec, CodecError, CodecOptionsError, GroupError};
 use kvtune_kernels::hadamard::hadamard;
 
-use super::{CacheError, Rows};
+use super::{CacheError, KeyBiasTable, Rows};
 use crate::precision::Bits;
-use crate::quant::{Axis, LayerShape, Scheme, Tensor};
+use crate::quant::{
+    Axis, Codec, CodecError, CodecOptionsError, GroupError, LayerShape, Scheme, Tensor, TensorSpec,
+};
 
 /// One layer's keys or values, exact and as they read after coding.
 ///
@@ -19,17 +19,13 @@ use crate::quant::{Axis, LayerShape, Scheme, Tensor};
 /// Each head is contiguous: `[n_kv_heads][capacity][head_dim]`.
 #[derive(Clone, Debug)]
 pub struct CodedTensor {
-    scheme: Scheme,
-    tensor: Tensor,
     shape: LayerShape,
-    /// `None` at 16 bits.
-    codec: Option<Codec>,
-    /// `[positions][n_kv_heads * head_dim]`.
-    key_bias: Option<Arc<[f32]>>,
+    /// `None` where everything stays exact.
+    coding: Option<Coding>,
     len: usize,
     capacity: usize,
     exact: Vec<f32>,
-    /// Frozen tokens dequantized, the others as in `exact`; empty at 16 bits.
+    /// Frozen tokens dequantized, the others as in `exact`; empty without a coding.
     read: Vec<f32>,
     /// Leading tokens of `read` that are final.
     done: usize,
@@ -38,8 +34,8 @@ pub struct CodedTensor {
 impl CodedTensor {
     /// An empty tensor of one layer.
     ///
-    /// `key_bias` is the layer's bias of the key projection, rotated to each position and in the row order of
-    /// the keys, `[positions][n_kv_heads * head_dim]`; give it where `key_bias: subtract` asks for it.
+    /// `key_bias` is the layer's bias of the key projection, rotated to each position: what `key_bias: subtract`
+    /// takes off a key before coding. Give it exactly where the scheme asks for it.
     ///
     /// # Errors
     /// [`CodecOptionsError`] where the scheme has no codec of that width.
@@ -48,31 +44,16 @@ impl CodedTensor {
         tensor: Tensor,
         bits: Bits,
         shape: LayerShape,
-        key_bias: Option<Arc<[f32]>>,
+        key_bias: Option<KeyBiasTable>,
     ) -> Result<Self, CodecOptionsError> {
-        let codec = scheme.codec(bits)?;
-        Ok(Self { codec, scheme: scheme.clone(), tensor, key_bias, ..Self::exact_only(shape) })
+        let coding =
+            scheme.codec(bits)?.map(|codec| Coding { codec, scheme: scheme.clone(), tensor, key_bias });
+        Ok(Self { coding, ..Self::exact_only(shape) })
     }
 
     /// An empty tensor that codes nothing.
     pub fn exact_only(shape: LayerShape) -> Self {
-        Self {
-            codec: None,
-            scheme: Scheme::per_token_asym(),
-            tensor: Tensor::Keys,
-            shape,
-            key_bias: None,
-            len: 0,
-            capacity: 0,
-            exact: Vec::new(),
-            read: Vec::new(),
-            done: 0,
-        }
-    }
-
-    /// Both versions of one head, as attention takes them.
-    pub fn source(&self, head: usize) -> Source<'_> {
-        Source { coded: self.read(head), exact: self.exact(head) }
+        Self { shape, coding: None, len: 0, capacity: 0, exact: Vec::new(), read: Vec::new(), done: 0 }
     }
 
     /// Tokens held.
@@ -87,7 +68,7 @@ impl CodedTensor {
 
     /// How many leading tokens a query reads from [`read`](Self::read) when `n` tokens are held; none at 16 bits.
     pub fn frozen(&self, n: usize) -> usize {
-        if self.codec.is_some() { self.scheme.frozen(self.tensor, n) } else { 0 }
+        self.coding.as_ref().map_or(0, |coding| coding.scheme.frozen(coding.tensor, n))
     }
 
     /// What was appended to one head, `[len, head_dim]`.
@@ -98,8 +79,13 @@ impl CodedTensor {
     /// What a query that sees all tokens reads of one head, `[len, head_dim]`: [`frozen`](Self::frozen) tokens as
     /// they dequantize (sinks exact), the others exact.
     pub fn read(&self, head: usize) -> &[f32] {
-        let rows = if self.codec.is_some() { &self.read } else { &self.exact };
+        let rows = if self.coding.is_some() { &self.read } else { &self.exact };
         &rows[self.tokens(head, 0..self.len)]
+    }
+
+    /// Both versions of one head, as attention takes them.
+    pub fn source(&self, head: usize) -> Source<'_> {
+        Source { coded: self.read(head), exact: self.exact(head) }
     }
 
     /// Takes the next tokens, and codes those that freeze.
@@ -113,10 +99,9 @@ impl CodedTensor {
         assert_eq!(rows.width, self.shape.width(), "a row holds every head");
         self.reserve(self.len + rows.rows);
         for i in 0..rows.rows {
-            let row = &rows.data[i * rows.stride..][..rows.width];
-            for (head, elements) in row.chunks_exact(self.shape.head_dim).enumerate() {
+            for (head, elements) in rows.row(i).chunks_exact(self.shape.head_dim).enumerate() {
                 let at = self.tokens(head, self.len..self.len + 1);
-                if self.codec.is_some() {
+                if self.coding.is_some() {
                     self.read[at.clone()].copy_from_slice(elements);
                 }
                 self.exact[at].copy_from_slice(elements);
@@ -133,7 +118,7 @@ impl CodedTensor {
         }
         let capacity = tokens.max(2 * self.capacity);
         self.exact = self.moved(&self.exact, capacity);
-        if self.codec.is_some() {
+        if self.coding.is_some() {
             self.read = self.moved(&self.read, capacity);
         }
         self.capacity = capacity;
@@ -158,94 +143,113 @@ impl CodedTensor {
 
     /// Codes the tokens that have frozen since the last call.
     fn freeze(&mut self) -> Result<(), CacheError> {
-        let Some(codec) = self.codec else { return Ok(()) };
-        let tokens = self.done.max(self.scheme.sinks)..self.frozen(self.len);
+        let frozen = self.frozen(self.len);
+        let Some(coding) = &self.coding else { return Ok(()) };
+        let tokens = self.done.max(coding.scheme.sinks)..frozen;
         if tokens.is_empty() {
             return Ok(());
         }
-        self.check_key_bias(tokens.end)?;
+        coding.check_bias(self.shape.width(), tokens.end)?;
         for head in 0..self.shape.n_kv_heads {
-            self.code(codec, head, tokens.clone())?;
+            let at = self.tokens(head, tokens.clone());
+            coding.apply(self.shape, head, tokens.start, &mut self.read[at])?;
         }
         self.done = tokens.end;
         Ok(())
     }
+}
 
-    fn check_key_bias(&self, tokens: usize) -> Result<(), CacheError> {
+/// What happens to tokens as they freeze.
+#[derive(Clone, Debug)]
+struct Coding {
+    codec: Codec,
+    scheme: Scheme,
+    tensor: Tensor,
+    /// `[positions][n_kv_heads * head_dim]`.
+    key_bias: Option<KeyBiasTable>,
+}
+
+impl Coding {
+    fn check_bias(&self, width: usize, tokens: usize) -> Result<(), CacheError> {
         let Some(bias) = &self.key_bias else { return Ok(()) };
-        let positions = bias.len() / self.shape.width();
+        let positions = bias.len() / width;
         if positions < tokens { Err(CacheError::KeyBias { positions, tokens }) } else { Ok(()) }
     }
 
-    /// Replaces tokens of one head in `read` by what their codes stand for.
-    fn code(&mut self, codec: Codec, head: usize, tokens: Range<usize>) -> Result<(), CacheError> {
-        let (head_dim, width) = (self.shape.head_dim, self.shape.width());
-        let at = self.tokens(head, tokens.clone());
-        let block = &mut self.read[at];
-        // [tokens, head_dim] of this head, inside rows of all heads.
-        let bias = self.key_bias.as_deref().map(|bias| &bias[tokens.start * width + head * head_dim..]);
-        let shift = |block: &mut [f32], sign: f32| {
-            let rows = block.chunks_exact_mut(head_dim).zip(bias.into_iter().flat_map(|b| b.chunks(width)));
-            for (row, bias) in rows {
-                row.iter_mut().zip(bias).for_each(|(x, bias)| *x += sign * bias);
-            }
-        };
-        shift(block, -1.0);
-        if self.scheme.hadamard {
-            hadamard(block, head_dim);
+    /// Replaces tokens of one head, from `first` on, by what their codes stand for.
+    ///
+    /// # Shapes
+    /// - `block`: `[tokens, head_dim]`
+    fn apply(
+        &self,
+        shape: LayerShape,
+        head: usize,
+        first: usize,
+        block: &mut [f32],
+    ) -> Result<(), CacheError> {
+        let Self { codec, scheme, tensor, .. } = self;
+        let groups = Groups { codec: *codec, spec: scheme.spec(*tensor), head_dim: shape.head_dim };
+        self.add_bias(shape, head, first, block, -1.0);
+        if scheme.hadamard {
+            hadamard(block, shape.head_dim);
         }
-        let first = tokens.start - self.scheme.sinks;
-        let spec = self.scheme.spec(self.tensor);
-        let coded = match spec.axis {
-            Axis::Token => code_tokens(codec, block, head_dim, spec.group_size(head_dim), first),
-            Axis::Channel => code_channels(codec, block, head_dim, spec.group_size(head_dim), first),
-        };
-        coded.map_err(|error| refused(self.tensor, head, error))?;
-        if self.scheme.hadamard {
-            hadamard(block, head_dim);
+        groups.code(first - scheme.sinks, block).map_err(|error| refused(*tensor, head, error))?;
+        if scheme.hadamard {
+            hadamard(block, shape.head_dim);
         }
-        shift(block, 1.0);
+        self.add_bias(shape, head, first, block, 1.0);
         Ok(())
     }
+
+    fn add_bias(&self, shape: LayerShape, head: usize, first: usize, block: &mut [f32], sign: f32) {
+        let Some(bias) = &self.key_bias else { return };
+        let of_head = &bias[first * shape.width() + head * shape.head_dim..];
+        for (row, bias) in block.chunks_exact_mut(shape.head_dim).zip(of_head.chunks(shape.width())) {
+            row.iter_mut().zip(bias).for_each(|(x, bias)| *x += sign * bias);
+        }
+    }
 }
 
-/// Codes each token's channels in groups, the last one ragged where `group` does not divide `head_dim`.
-///
-/// `first` is the number of the block's first token after the sinks; groups are counted from there.
-fn code_tokens(
+/// How a block of one head's tokens, `[tokens, head_dim]`, falls into groups.
+struct Groups {
     codec: Codec,
-    block: &mut [f32],
+    spec: TensorSpec,
     head_dim: usize,
-    group: usize,
-    first: usize,
-) -> Result<(), GroupError> {
-    // Rows that groups divide are one long run of groups.
-    let (run, groups) = match head_dim % group {
-        0 => (block.len(), 0),
-        _ => (head_dim, head_dim.div_ceil(group)),
-    };
-    let before = first * head_dim.div_ceil(group);
-    for (i, run) in block.chunks_mut(run.max(1)).enumerate() {
-        let coded = codec.fake_quant_groups(run, group);
-        coded.map_err(|error| GroupError { group: before + i * groups + error.group, ..error })?;
-    }
-    Ok(())
 }
 
-/// Codes each channel over blocks of `group` tokens; groups are counted block by block.
-fn code_channels(
-    codec: Codec,
-    block: &mut [f32],
-    head_dim: usize,
-    group: usize,
-    first: usize,
-) -> Result<(), GroupError> {
-    for (i, block) in block.chunks_mut(group * head_dim).enumerate() {
-        let before = (first / group + i) * head_dim;
-        let coded = codec.fake_quant_columns(block, head_dim);
-        coded.map_err(|error| GroupError { group: before + error.group, ..error })?;
+impl Groups {
+    /// `first` is the number of the block's first token after the sinks; a head's groups are counted from there.
+    fn code(&self, first: usize, block: &mut [f32]) -> Result<(), GroupError> {
+        match self.spec.axis {
+            Axis::Token => self.code_tokens(first, block),
+            Axis::Channel => self.code_channels(first, block),
+        }
     }
-    Ok(())
+
+    /// Each token's channels in groups, the last one ragged where the size does not divide `head_dim`.
+    fn code_tokens(&self, first: usize, block: &mut [f32]) -> Result<(), GroupError> {
+        let size = self.spec.group_size(self.head_dim).max(1);
+        let per_token = self.head_dim.div_ceil(size);
+        if self.head_dim.is_multiple_of(size) {
+            let coded = self.codec.fake_quant_groups(block, size);
+            return coded.map_err(|error| error.after(first * per_token));
+        }
+        for (i, token) in block.chunks_mut(self.head_dim).enumerate() {
+            let coded = self.codec.fake_quant_groups(token, size);
+            coded.map_err(|error| error.after((first + i) * per_token))?;
+        }
+        Ok(())
+    }
+
+    /// Each channel over blocks of as many tokens as a group has; groups are counted block by block.
+    fn code_channels(&self, first: usize, block: &mut [f32]) -> Result<(), GroupError> {
+        let size = self.spec.group_size(self.head_dim).max(1);
+        for (i, tokens) in block.chunks_mut(size * self.head_dim).enumerate() {
+            let coded = self.codec.fake_quant_columns(tokens, self.head_dim);
+            coded.map_err(|error| error.after((first / size + i) * self.head_dim))?;
+        }
+        Ok(())
+    }
 }
 
 fn refused(tensor: Tensor, head: usize, refused: GroupError) -> CacheError {

@@ -50,16 +50,6 @@ pub enum ModelError {
         /// What is wrong with it.
         problem: TensorProblem,
     },
-    /// A text or token ids that the tokenizer fails on.
-    #[error("the tokenizer of `{}` cannot {what}: {why}", path.display())]
-    Tokenize {
-        /// The tokenizer's file.
-        path: PathBuf,
-        /// `encode` or `decode`.
-        what: &'static str,
-        /// What it says.
-        why: String,
-    },
     /// A name that says nothing to us.
     #[error("`{model}` is neither a known model, nor a directory or .gguf file that exists, nor a hub id")]
     Unknown {
@@ -118,6 +108,16 @@ pub enum ModelError {
         layer: LayerId,
         /// What its cache says.
         source: CacheError,
+    },
+    /// A text or token ids that the tokenizer fails on.
+    #[error("the tokenizer of `{}` cannot {what}: {why}", path.display())]
+    Tokenize {
+        /// The tokenizer's file.
+        path: PathBuf,
+        /// `encode` or `decode`.
+        what: &'static str,
+        /// What it says.
+        why: String,
     },
 }
 

@@ -3,6 +3,7 @@
 //! A backend gets the defaults for free (`impl DecoderBackend for Cuda {}`); flex overrides them with the
 //! single-pass functions of `kvtune-kernels`, on the tensor's own memory.
 
+use burn::backend::Autodiff;
 use burn::prelude::*;
 use burn::tensor::TensorData;
 
@@ -28,6 +29,9 @@ pub trait DecoderBackend: Backend<FloatElem = f32> {
         burn::tensor::activation::silu(gate) * up
     }
 }
+
+/// The plain operations, which can be differentiated through; also the second opinion that tests ask.
+impl<B: DecoderBackend> DecoderBackend for Autodiff<B> {}
 
 /// The elements of a tensor, row by row; free on a backend that lives in host memory.
 pub fn to_host<B: Backend<FloatElem = f32>>(tensor: Tensor<B, 2>) -> Vec<f32> {

@@ -10,7 +10,9 @@ mod policy;
 mod scheme;
 
 pub use check::SchemeError;
-pub use kvtune_kernels::codec::{Codebook, Codec, CodecOptions, CodecOptionsError, Metadata, OneBit, Zero};
+pub use kvtune_kernels::codec::{
+    Codebook, Codec, CodecError, CodecOptions, CodecOptionsError, GroupError, Metadata, OneBit, Zero,
+};
 pub use kvtune_kernels::freeze::{Freeze, frozen_tokens};
 pub use memory::LayerShape;
 pub use policy::Tensor;

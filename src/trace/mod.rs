@@ -1,49 +1,46 @@
-//! The calibration artifact: prompts, the full-precision model's own continuation, and what it computed there.
+//! The calibration artifact: prompts, the full-precision model's own continuation, and what it computed
+//! there.
+//!
+//! [`record`] makes a [`Trace`] with any model that is [`Continue`]; [`Trace::write`] and [`Trace::read`]
+//! keep it as `trace.safetensors`, whose layout `file/mod.rs` describes. Search, scores and everything later read
+//! the same trace. Knows nothing of quantization.
 
-use serde::{Deserialize, Serialize};
+mod document;
+mod error;
+mod file;
+mod key;
+mod meta;
+mod params;
+mod record;
+mod top;
 
-/// Which stage may look at a document; the three never share one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Split {
-    /// Scored by the search.
-    Search,
-    /// Chooses from the front.
-    Select,
-    /// Read once, for the figure that is reported.
-    Test,
-}
+pub use document::{Document, Split, short_sequences};
+pub use error::TraceError;
+pub use meta::{FORMAT, TOP, TraceMeta};
+pub use params::{TraceParams, TraceParamsError};
+pub use record::{Continue, EncodedPrompt, RecordError, record, record_document};
+pub use top::{log_sum_exp, top_k};
 
-/// One prompt with its greedy continuation and what the full-precision model computed at each position.
-///
-/// A continuation of T tokens has T positions, `prompt_len − 1 …= prompt_len + T − 2` of `tokens`: the one
-/// whose logits choose each token. Row `t` of the tables below belongs to the choice of
-/// `tokens[prompt_len + t]`.
+/// Everything that was recorded of one model on one task.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Document {
-    /// Unique in the trace, `search-003`.
-    pub id: String,
-    /// What kind of text it is: `arithmetic`, `retrieval`, `prose`.
-    pub domain: String,
-    /// Who may look at it.
-    pub split: Split,
-    /// Prompt and continuation.
-    pub tokens: Vec<u32>,
-    /// Tokens of the prompt, at least 1.
-    pub prompt_len: usize,
-    /// Ids of the largest logits, largest first, ties by id: `[T, TOP]`.
-    pub top_ids: Vec<u32>,
-    /// Their logits: `[T, TOP]`.
-    pub top_logits: Vec<f32>,
-    /// log Σ exp of all logits: `[T]`.
-    pub log_sum_exp: Vec<f32>,
-    /// Hidden states after the final norm: `[T, hidden_size]`.
-    pub hidden: Vec<f32>,
+pub struct Trace {
+    /// Where it comes from.
+    pub meta: TraceMeta,
+    /// In the order of the prompts.
+    pub documents: Vec<Document>,
 }
 
-impl Document {
-    /// T, the number of scored positions.
+impl Trace {
+    /// The documents that one stage may look at.
+    pub fn split(&self, split: Split) -> impl Iterator<Item = &Document> {
+        self.documents.iter().filter(move |document| document.split == split)
+    }
+
+    /// Scored positions of all documents.
     pub fn positions(&self) -> usize {
-        self.tokens.len() - self.prompt_len
+        self.documents.iter().map(Document::positions).sum()
     }
 }
+
+#[cfg(test)]
+mod example;

@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 
+use burn::backend::Autodiff;
 use burn_flex::Flex;
 use kvtune::cache::Simulation;
 use kvtune::model::{Checkpoint, Decoder};
@@ -12,6 +13,8 @@ use serde_json::Value;
 pub(crate) struct Fixture {
     pub(crate) name: String,
     pub(crate) decoder: Decoder<Flex>,
+    /// The same model through plain burn operations: a second f32 program that rounds elsewhere.
+    pub(crate) plain: Decoder<Autodiff<Flex>>,
     pub(crate) expected: Value,
     pub(crate) sensitivity: Value,
     pub(crate) ids: Vec<u32>,
@@ -43,6 +46,7 @@ fn load(folder: &Path) -> Fixture {
     Fixture {
         name: folder.file_name().unwrap().to_string_lossy().into_owned(),
         decoder: Decoder::load(&checkpoint, &Default::default()).unwrap(),
+        plain: Decoder::load(&checkpoint, &Default::default()).unwrap(),
         sensitivity: json("sensitivity.json"),
         ids: numbers(&expected["input_ids"]).iter().map(|&id| id as u32).collect(),
         expected,

@@ -35,3 +35,16 @@ fn full_precision_logits_are_the_references() {
         }
     }
 }
+
+/// Every backend gets the plain operations; flex overrides them.
+#[test]
+fn plain_operations_say_what_the_fused_ones_say() {
+    for model in all() {
+        let fused = model.decoder.forward(&model.ids, &mut full_caches(&model.decoder)).unwrap();
+        let plain = model.plain.forward(&model.ids, &mut full_caches(&model.plain)).unwrap();
+        let pairs = to_host(model.decoder.logits(fused)).into_iter().zip(to_host(model.plain.logits(plain)));
+        for (fused, plain) in pairs {
+            assert!((f64::from(fused) - f64::from(plain)).abs() < LOGITS, "{}: {fused}, {plain}", model.name);
+        }
+    }
+}

@@ -15,6 +15,7 @@
 //! Source: KVTuner (Li et al., ICML 2025, arXiv:2502.04420); `rounded` is what its published code does.
 //! Two-level, Lloyd–Max and the rounding of metadata before coding are **ours**.
 
+mod columns;
 mod lloyd_max;
 mod options;
 mod statistics;
@@ -91,6 +92,14 @@ pub struct GroupError {
     pub group: usize,
     /// Why.
     pub error: CodecError,
+}
+
+impl GroupError {
+    /// The same error where `groups` groups come before those that were coded.
+    pub fn after(mut self, groups: usize) -> Self {
+        self.group += groups;
+        self
+    }
 }
 
 /// A group's levels, chosen from its elements.
@@ -215,32 +224,6 @@ impl Codec {
         )
     }
 
-    /// Each column of a row-major block as one group, in place: keys by channel, over the block's tokens.
-    ///
-    /// # Shapes
-    /// - `block`: `[tokens, columns]`; a last row that is incomplete is left alone
-    ///
-    /// # Errors
-    /// The first column that cannot be coded; others may have changed.
-    pub fn fake_quant_columns(&self, block: &mut [f32], columns: usize) -> Result<(), GroupError> {
-        let rows = block.len().checked_div(columns).unwrap_or(0);
-        let mut groups = vec![0.0; rows * TILE.min(columns)];
-        Arch::new().dispatch(
-            #[inline(always)]
-            || {
-                for start in (0..columns).step_by(TILE) {
-                    let tile = start..columns.min(start + TILE);
-                    transpose_in(block, columns, tile.clone(), &mut groups);
-                    for (group, elements) in tile.clone().zip(groups.chunks_exact_mut(rows.max(1))) {
-                        self.fake_quant_inline(elements).map_err(|error| GroupError { group, error })?;
-                    }
-                    transpose_out(&groups, rows, tile, block, columns);
-                }
-                Ok(())
-            },
-        )
-    }
-
     #[inline(always)]
     fn fake_quant_inline(&self, group: &mut [f32]) -> Result<(), CodecError> {
         match self.fit(group)? {
@@ -291,35 +274,6 @@ fn each<A: Copy, B>(from: &[A], to: &mut [B], f: impl Fn(A) -> B) {
 fn map(group: &mut [f32], f: impl Fn(f32) -> f32) {
     for x in group {
         *x = f(*x);
-    }
-}
-
-/// Columns that are turned into contiguous groups together.
-const TILE: usize = 16;
-
-/// `groups[column][row] = block[row][column]` for the columns of `tile`.
-#[inline(always)]
-fn transpose_in(block: &[f32], columns: usize, tile: std::ops::Range<usize>, groups: &mut [f32]) {
-    let rows = block.len() / columns;
-    for (r, row) in block.chunks_exact(columns).enumerate() {
-        for (c, &x) in row[tile.clone()].iter().enumerate() {
-            groups[c * rows + r] = x;
-        }
-    }
-}
-
-#[inline(always)]
-fn transpose_out(
-    groups: &[f32],
-    rows: usize,
-    tile: std::ops::Range<usize>,
-    block: &mut [f32],
-    columns: usize,
-) {
-    for (r, row) in block.chunks_exact_mut(columns).enumerate() {
-        for (c, x) in row[tile.clone()].iter_mut().enumerate() {
-            *x = groups[c * rows + r];
-        }
     }
 }
 

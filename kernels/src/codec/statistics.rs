@@ -18,27 +18,22 @@ impl Range {
     #[inline(always)]
     pub(super) fn of(group: &[f32]) -> Result<Self, CodecError> {
         let Some(&first) = group.first() else { return Ok(Self { min: 0.0, max: 0.0 }) };
-        let (mut min, mut max) = ([first; RANGE_LANES], [first; RANGE_LANES]);
-        let mut magnitude = [0; RANGE_LANES];
+        let mut ranges = Ranges::of_first(&[first; RANGE_LANES]);
         let (chunks, rest) = group.as_chunks::<RANGE_LANES>();
         for chunk in chunks {
-            for (i, &x) in chunk.iter().enumerate() {
-                min[i] = if x < min[i] { x } else { min[i] };
-                max[i] = if x > max[i] { x } else { max[i] };
-                magnitude[i] = magnitude[i].max(x.to_bits() & MAGNITUDE);
+            ranges.include(chunk);
+        }
+        for &x in rest {
+            ranges.include_one(0, x);
+        }
+        let mut half = RANGE_LANES / 2;
+        while half > 0 {
+            for i in 0..half {
+                ranges.merge(i, i + half);
             }
+            half /= 2;
         }
-        for (i, &x) in rest.iter().enumerate() {
-            min[i] = if x < min[i] { x } else { min[i] };
-            max[i] = if x > max[i] { x } else { max[i] };
-            magnitude[i] = magnitude[i].max(x.to_bits() & MAGNITUDE);
-        }
-        if magnitude.iter().copied().fold(0, u32::max) >= INFINITE {
-            return Err(CodecError::NotFinite);
-        }
-        let min = min.iter().copied().fold(first, f32::min) + 0.0;
-        let max = max.iter().copied().fold(first, f32::max) + 0.0;
-        Ok(Self { min, max })
+        ranges.at(0)
     }
 
     /// (max − min) / `steps` without overflow on the way; infinite only where the quotient itself is.
@@ -50,6 +45,62 @@ impl Range {
         }
         ((f64::from(self.max) - f64::from(self.min)) / f64::from(steps)) as f32
     }
+}
+
+/// Ranges of several groups side by side, or of the lanes of one.
+pub(super) struct Ranges<const N: usize> {
+    min: [f32; N],
+    max: [f32; N],
+    /// Greatest magnitude as bits, which order like the numbers; NaN and infinity are the greatest of all.
+    magnitude: [u32; N],
+}
+
+impl<const N: usize> Ranges<N> {
+    #[inline(always)]
+    pub(super) fn of_first(first: &[f32; N]) -> Self {
+        Self { min: *first, max: *first, magnitude: [0; N] }
+    }
+
+    /// Takes one element a group.
+    #[inline(always)]
+    pub(super) fn include(&mut self, elements: &[f32; N]) {
+        for (i, &x) in elements.iter().enumerate() {
+            self.include_one(i, x);
+        }
+    }
+
+    #[inline(always)]
+    fn include_one(&mut self, group: usize, x: f32) {
+        self.min[group] = min(self.min[group], x);
+        self.max[group] = max(self.max[group], x);
+        self.magnitude[group] = self.magnitude[group].max(x.to_bits() & MAGNITUDE);
+    }
+
+    #[inline(always)]
+    fn merge(&mut self, into: usize, from: usize) {
+        self.min[into] = min(self.min[into], self.min[from]);
+        self.max[into] = max(self.max[into], self.max[from]);
+        self.magnitude[into] = self.magnitude[into].max(self.magnitude[from]);
+    }
+
+    #[inline(always)]
+    pub(super) fn at(&self, group: usize) -> Result<Range, CodecError> {
+        if self.magnitude[group] >= INFINITE {
+            return Err(CodecError::NotFinite);
+        }
+        Ok(Range { min: self.min[group] + 0.0, max: self.max[group] + 0.0 })
+    }
+}
+
+/// The smaller of two numbers, in the form that is one instruction.
+#[inline(always)]
+fn min(a: f32, b: f32) -> f32 {
+    if b < a { b } else { a }
+}
+
+#[inline(always)]
+fn max(a: f32, b: f32) -> f32 {
+    if b > a { b } else { a }
 }
 
 /// Σ f(x) in f64, which neither overflows nor loses a constant group's value.

@@ -347,5 +347,20 @@ fn a_bad_group_is_named() {
     let codec = two_level(Metadata::F32);
     let expected = |group| Err(GroupError { group, error: CodecError::NotFinite });
     assert_eq!(codec.fake_quant_groups(&mut data.clone(), 16), expected(2));
-    assert_eq!(codec.fake_quant_columns(&mut data, 20), expected(18));
+    assert_eq!(codec.fake_quant_columns(&mut data.clone(), 20), expected(18));
+    assert_eq!(rtn(4).fake_quant_columns(&mut data.clone(), 40), expected(38));
+    data[7] = f32::INFINITY;
+    assert_eq!(rtn(4).fake_quant_columns(&mut data, 20), expected(7));
+}
+
+#[test]
+fn one_column_of_the_widest_range_does_not_disturb_the_others() {
+    let mut block = normal(32 * 16, 5);
+    (block[3], block[16 + 3]) = (f32::MAX, -f32::MAX);
+    let mut found = block.clone();
+    rtn(4).fake_quant_columns(&mut found, 16).expect("fits");
+    for column in 0..16 {
+        let of = |block: &[f32]| block.iter().skip(column).step_by(16).copied().collect::<Vec<_>>();
+        assert_eq!(of(&found), quantized(rtn(4), &of(&block)), "column {column}");
+    }
 }

@@ -9,11 +9,12 @@ const MAGIC: f32 = 12_582_912.0;
 /// `zero: float`, x̂ = q·s + z.
 #[derive(Clone, Copy)]
 pub(super) struct Uniform {
-    scale: f32,
-    zero: f32,
+    pub(super) scale: f32,
+    pub(super) zero: f32,
     /// The scale, or infinity where it is 0, so that every code is 0 there.
-    divisor: f32,
-    top: f32,
+    pub(super) divisor: f32,
+    /// The greatest code.
+    pub(super) top: f32,
 }
 
 impl Uniform {

@@ -30,7 +30,7 @@ fn filled(
     tensor: Tensor,
     width: u8,
     shape: LayerShape,
-    bias: Option<Arc<[f32]>>,
+    bias: Option<KeyBiasTable>,
     data: &[f32],
     chunk: usize,
 ) -> CodedTensor {
@@ -85,7 +85,7 @@ fn sixteen_bits_keep_one_copy() {
 #[test]
 fn a_bias_of_its_own_size_leaves_the_rest_of_the_key_precise() {
     let shape = LayerShape { n_kv_heads: 2, head_dim: 4 };
-    let bias: Arc<[f32]> = (0..5 * 8).map(|i| if i % 8 == 2 { 512.0 } else { 0.0 }).collect();
+    let bias: KeyBiasTable = (0..5 * 8).map(|i| if i % 8 == 2 { 512.0 } else { 0.0 }).collect();
     let data: Vec<f32> = noise(5, 8).iter().zip(bias.iter()).map(|(x, bias)| x / 16.0 + bias).collect();
     let scheme = f32_scheme(Scheme::per_token_asym());
     let error = |bias| {
@@ -100,7 +100,7 @@ fn a_bias_of_its_own_size_leaves_the_rest_of_the_key_precise() {
 #[test]
 fn a_bias_table_that_is_too_short_is_an_error() {
     let shape = LayerShape { n_kv_heads: 1, head_dim: 2 };
-    let bias = Some(Arc::from([1.0, 2.0]));
+    let bias = Some(KeyBiasTable::from([1.0, 2.0]));
     let scheme = Scheme::per_token_asym();
     let mut coded = CodedTensor::new(&scheme, Tensor::Keys, bits(4), shape, bias).expect("a codec");
     let error = coded.append(rows(&[0.0; 4], 2)).expect_err("two tokens, one position");
@@ -197,7 +197,7 @@ proptest! {
         prop_assert_eq!(scheme.check(), Ok(()));
         let shape = LayerShape { n_kv_heads, head_dim };
         let data = noise(tokens, shape.width());
-        let table: Arc<[f32]> = match biased {
+        let table: KeyBiasTable = match biased {
             true => noise(tokens + 1, shape.width())[..tokens * shape.width()].iter().map(|x| x * 3.0).collect(),
             false => vec![0.0; tokens * shape.width()].into(),
         };
@@ -224,4 +224,12 @@ proptest! {
             prop_assert_eq!(once.read(head), coded.read(head));
         }
     }
+}
+
+#[test]
+fn a_width_without_a_codec_is_refused() {
+    let shape = LayerShape { n_kv_heads: 1, head_dim: 2 };
+    let scheme = Scheme { codebook: crate::quant::Codebook::LloydMax, ..Scheme::per_token_asym() };
+    let error = CodedTensor::new(&scheme, Tensor::Keys, bits(8), shape, None).expect_err("levels end at 4");
+    assert_eq!(error, CodecOptionsError::LloydMax { found: 8 });
 }
