@@ -20,6 +20,9 @@ pub(super) const USAGE: u8 = 2;
 /// Ctrl-C, after what was done is saved.
 pub(super) const INTERRUPTED: u8 = 130;
 
+/// Some errors carry their hint in their text.
+const HINT: &str = "\n\nhint: ";
+
 /// Something wrong with the command line that clap cannot know.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
@@ -33,7 +36,12 @@ pub(super) fn report(error: &anyhow::Error, output: Output) -> u8 {
     if is_broken_pipe(error) {
         return DONE;
     }
-    output.error(message(error), hint(error).as_deref());
+    let message = message(error);
+    let (what, own_hint) = match message.split_once(HINT) {
+        Some((what, hint)) => (what, Some(hint.to_owned())),
+        None => (message.as_str(), None),
+    };
+    output.error(what, own_hint.or_else(|| hint(error)).as_deref());
     code(error)
 }
 

@@ -1,7 +1,9 @@
 use std::fmt;
 
-use super::spec::{Documents, Job, SearchSpec};
 use crate::model::Config;
+use crate::tasks::DocumentCounts;
+
+use super::spec::{Job, SearchSpec};
 
 /// What a job would do, for `--dry-run`: names and what stands behind them, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +14,7 @@ impl Plan {
     pub fn new(job: &Job, config: Option<&Config>) -> Self {
         let pairs = job.search_space.pairs.expand();
         let names: Vec<String> = pairs.iter().map(ToString::to_string).collect();
-        let Documents { search, select, test } = job.trace.documents;
+        let DocumentCounts { search, select, test } = job.trace.documents;
         let mut lines = vec![
             ("model", job.model.clone()),
             ("layers", config.map_or_else(|| not_here(job), |config| config.num_hidden_layers.to_string())),
@@ -27,11 +29,8 @@ impl Plan {
                     job.trace.min_tokens, job.trace.max_new_tokens
                 ),
             ),
-            (
-                "evaluations",
-                format!("{} at most, by {}", job.search.evaluations, spelled(&job.search.algorithm)),
-            ),
-            ("objective", spelled(&job.search.objective)),
+            ("evaluations", format!("{} at most, by {}", job.search.evaluations, job.search.algorithm)),
+            ("objective", job.search.objective.to_string()),
             ("limits", limits(&job.search)),
         ];
         if let Some(config) = config {
@@ -68,11 +67,6 @@ fn not_here(job: &Job) -> String {
     format!("not known before `{}` is fetched", job.model)
 }
 
-/// An option as a job file spells it.
-fn spelled(option: &impl serde::Serialize) -> String {
-    serde_yaml::to_string(option).unwrap_or_default().trim().to_owned()
-}
-
 fn limits(search: &SearchSpec) -> String {
     let bits = search.max_bits.map(|bits| format!("equivalent bits {bits}"));
     let storage = search
@@ -93,7 +87,7 @@ fn space_size(pairs: usize, layers: usize) -> String {
 /// Hidden states in f32, 64 logits with their ids, and the tokens.
 fn trace_bytes(job: &Job, config: &Config) -> u64 {
     const TOP: usize = 64;
-    let Documents { search, select, test } = job.trace.documents;
+    let DocumentCounts { search, select, test } = job.trace.documents;
     let row = 4 * config.hidden_size + TOP * 8 + 4;
     let tokens = 4 * (job.trace.min_tokens + job.trace.max_new_tokens);
     ((search + select + test) * (job.trace.max_new_tokens * row + tokens)) as u64

@@ -204,10 +204,12 @@ fn existing(job: &Path, field: &'static str, named: &Path) -> Result<PathBuf, Jo
 
 #[cfg(test)]
 mod tests {
-    use super::super::search_space::{Noise, Pairs};
-    use super::super::spec::{Algorithm, Objective};
+    use super::super::search_space::Pairs;
     use super::*;
     use crate::quant::{Group, KeyBias};
+    use crate::score::Objective;
+    use crate::search::Algorithm;
+    use crate::space::Noise;
 
     fn parse(text: &str) -> Result<Job, JobError> {
         Job::parse(Path::new("job.yaml"), text, &Overrides::default())

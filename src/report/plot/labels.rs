@@ -21,8 +21,8 @@ const DIRECTIONS: [Point; 8] =
     [(1.0, -1.0), (1.0, 0.0), (0.0, -1.0), (1.0, 1.0), (-1.0, 1.0), (-1.0, 0.0), (0.0, 1.0), (-1.0, -1.0)];
 
 /// Distances from the point to try, nearest first, in pixels; from the third on with a leader line.
-const DISTANCES: [f64; 6] = [8.0, 12.0, 20.0, 30.0, 44.0, 60.0];
-const WITH_LEADER: f64 = 20.0;
+const DISTANCES: [f64; 6] = [11.0, 15.0, 23.0, 33.0, 46.0, 62.0];
+const WITH_LEADER: f64 = 23.0;
 
 impl Labels {
     pub(super) fn new(inside: Frame) -> Self {
@@ -79,7 +79,7 @@ fn beside(text: &str, point: Point, size: f64, color: Color, distance: f64, (dx,
 /// From just outside the marker to just before the label.
 fn leader(point: Point, distance: f64, (dx, dy): Point) -> [Point; 2] {
     let at = |d: f64| (point.0 + dx * d, point.1 + dy * d);
-    [at(6.0), at(distance - 4.0)]
+    [at(8.0), at(distance - 4.0)]
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ mod scale;
 
 use std::path::{Path, PathBuf};
 
-use crate::job::{Job, Objective, Overrides};
+use crate::job::{Job, Overrides};
+use crate::score::Objective;
 
 use super::files::{FileError, read_text, write_atomic};
 use super::rows::{ParetoRow, SensitivityRow};

@@ -229,10 +229,10 @@ impl<'a> Chart<'a> {
         }
     }
 
-    fn legend_entries(&self) -> Vec<(fn(&mut Figure, Point), String)> {
+    fn legend_entries(&self) -> Vec<(Mark, String)> {
         let bars = self.front.iter().any(|row| self.split.upper(row).is_some());
         let front = if bars { "front, bar to its 95 % upper bound" } else { "front" };
-        let mut entries: Vec<(fn(&mut Figure, Point), String)> = vec![(front_mark, front.to_owned())];
+        let mut entries: Vec<(Mark, String)> = vec![(front_mark, front.to_owned())];
         if !self.uniform.is_empty() {
             entries.push((square, String::from("one pair for all layers")));
         }
@@ -248,6 +248,9 @@ impl<'a> Chart<'a> {
         entries
     }
 }
+
+/// Draws a marker.
+type Mark = fn(&mut Figure, Point);
 
 /// The chosen map's label, the fullest form first.
 fn chosen_texts(row: &ParetoRow) -> Vec<String> {
@@ -294,10 +297,14 @@ fn ring(figure: &mut Figure, at: Point) {
 }
 
 /// An outline, so that a point of the front shows inside it.
-fn square(figure: &mut Figure, at: Point) {
-    let mut outline = Frame::around(at, 5.5, 5.5).corners();
-    outline.push((at.0 - 5.5, at.1 - 6.5));
-    figure.line(outline, ORANGE, 2.0);
+fn square(figure: &mut Figure, (x, y): Point) {
+    const OUTER: f64 = 6.5;
+    const MIDDLE: f64 = 5.5;
+    const HALF_WIDTH: f64 = 1.0;
+    for side in [-MIDDLE, MIDDLE] {
+        figure.fill(Frame::around((x, y + side), OUTER, HALF_WIDTH).corners(), ORANGE);
+        figure.fill(Frame::around((x + side, y), HALF_WIDTH, OUTER).corners(), ORANGE);
+    }
 }
 
 fn diamond(figure: &mut Figure, (x, y): Point) {
