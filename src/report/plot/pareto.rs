@@ -224,7 +224,7 @@ impl<'a> Chart<'a> {
         for (mark, text) in self.legend_entries() {
             mark(figure, (x + 9.0, Y));
             let text = Text::new(text, (x + 26.0, Y), Align::Left, 12.0, INK);
-            x = text.frame().right + 26.0;
+            x = text.frame().right + 20.0;
             figure.text(text);
         }
     }
