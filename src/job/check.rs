@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use crate::search::Algorithm;
+use crate::tasks::{DocumentCounts, TASKS};
+
 use super::error::JobError;
 use super::fields::join;
 use super::search_space::{Pairs, SearchSpace};
-use super::spec::Algorithm;
-use super::spec::{Documents, Job, SearchSpec, SeedTable, TraceSpec};
+use super::spec::{Job, SearchSpec, SeedTable, TraceSpec};
 
 /// Field and message of the first value out of range.
 type Found = Option<(String, String)>;
@@ -22,6 +24,7 @@ impl Job {
 impl SearchSpace {
     pub(super) fn check(&self, path: &Path, at: &str) -> Result<(), JobError> {
         let found = pairs(&self.pairs)
+            .or_else(|| self.scheme.check().err().map(|error| wrong("scheme", &error.to_string())))
             .or_else(|| not_negative("prune.tolerance", self.prune.tolerance))
             .or_else(|| positive("cluster.eps", self.cluster.eps))
             .or_else(|| at_least_one("cluster.min_samples", self.cluster.min_samples));
@@ -37,12 +40,21 @@ fn refuse(path: &Path, at: &str, found: Found) -> Result<(), JobError> {
 }
 
 fn trace(trace: &TraceSpec) -> Found {
-    let Documents { search, select, test } = trace.documents;
-    at_least_one("trace.documents.search", search)
+    let DocumentCounts { search, select, test } = trace.documents;
+    unknown_task(&trace.task)
+        .or_else(|| at_least_one("trace.documents.search", search))
         .or_else(|| at_least_one("trace.documents.select", select))
         .or_else(|| at_least_one("trace.documents.test", test))
         .or_else(|| at_least_one("trace.min_tokens", trace.min_tokens))
         .or_else(|| at_least_one("trace.max_new_tokens", trace.max_new_tokens))
+}
+
+fn unknown_task(found: &str) -> Found {
+    let known: Vec<String> = TASKS.iter().map(|task| format!("`{}`", task.name())).collect();
+    let unknown = TASKS.iter().all(|task| task.name() != found);
+    unknown.then(|| {
+        wrong("trace.task", &format!("unknown task `{found}`, expected one of {}", known.join(", ")))
+    })
 }
 
 fn search(search: &SearchSpec) -> Found {
@@ -127,6 +139,16 @@ mod tests {
             (
                 "search: {algorithm: additive, seed_table: none}",
                 "`search.seed_table`: is `none`, but `algorithm: additive` needs `isolated-kl` or `e_o`",
+            ),
+            (
+                "search_space: {scheme: {key: {residual: 33}}}",
+                "`search_space.scheme`: `key.residual` is 33, but on the channel axis it must be a positive multiple \
+                 of `group` (32)\n\nhint: set `residual: 32`",
+            ),
+            (
+                "trace: {task: arithmetic}",
+                "`trace.task`: unknown task `arithmetic`, expected one of `arithmetic-chain`, `ruler-niah`, \
+                 `plain-text`, `narrative`",
             ),
             ("model: ' '", "`model`: is empty, expected a name or path"),
         ];

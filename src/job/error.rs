@@ -76,7 +76,7 @@ impl JobError {
         }
     }
 
-    pub(super) fn value(path: &Path, field: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn value(path: &Path, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Value { path: path.to_owned(), field: field.into(), message: message.into() }
     }
 }
@@ -92,9 +92,10 @@ fn unknown_hint(field: &str, known: &[String]) -> String {
     }
 }
 
-/// serde's "unknown variant `moed`, expected one of `moead`, …" with the nearest of them.
+/// "unknown variant `moed`, expected one of `moead`, …", as serde says it, with the nearest of them.
 fn nearest_variant(message: &str) -> Option<String> {
-    let (_, rest) = message.split_once("unknown variant `")?;
+    let known = ["unknown variant `", "unknown task `"];
+    let (_, rest) = known.into_iter().find_map(|start| message.split_once(start))?;
     let (found, expected) = rest.split_once('`')?;
     let known = expected.split('`').skip(1).step_by(2);
     nearest(found, known).map(|nearest| format!("did you mean `{nearest}`?"))

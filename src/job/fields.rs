@@ -8,7 +8,8 @@ use serde_yaml::{Mapping, Value};
 
 use super::search_space::{ClusterSpec, SearchSpace};
 use super::spec::{CacheLimit, Job, SearchSpec, StorageLimit, TraceSpec};
-use super::units::{ByteSize, GroupRange};
+use super::units::ByteSize;
+use crate::space::GroupRange;
 
 /// A job with no optional part missing.
 pub(super) fn job_template() -> Value {
@@ -20,7 +21,7 @@ pub(super) fn job_template() -> Value {
         max_cache: Some(cache),
         ..SearchSpec::default()
     };
-    let trace = TraceSpec { path: Some(PathBuf::from("text")), ..TraceSpec::default() };
+    let trace = TraceSpec { path: Some(PathBuf::from("text")), shots: Some(1), ..TraceSpec::default() };
     serde_yaml::to_value(Job { trace, search, search_space: full_space(), ..Job::default() })
         .unwrap_or_default()
 }
@@ -31,7 +32,7 @@ pub(super) fn space_template() -> Value {
 }
 
 fn full_space() -> SearchSpace {
-    let cluster = ClusterSpec { groups: Some(GroupRange { min: 1, max: 1 }), ..ClusterSpec::default() };
+    let cluster = ClusterSpec { groups: Some(GroupRange { fewest: 1, most: 1 }), ..ClusterSpec::default() };
     SearchSpace { cluster, ..SearchSpace::default() }
 }
 

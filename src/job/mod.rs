@@ -7,17 +7,16 @@
 mod check;
 mod error;
 mod fields;
+mod plan;
 mod read;
 mod search_space;
 mod spec;
+pub mod stages;
 mod units;
 
 pub use error::JobError;
+pub use plan::Plan;
 pub use read::{Overrides, QUICKSTART, model_slug};
-pub use search_space::{
-    ClusterSpec, Metric, Noise, Pairs, PruneSpec, SearchSpace, SensitivitySpec, default_scheme,
-};
-pub use spec::{
-    Algorithm, CacheLimit, Documents, Job, Objective, SearchSpec, SeedTable, StorageLimit, TraceSpec,
-};
-pub use units::{ByteSize, GroupRange};
+pub use search_space::{ClusterSpec, Pairs, PruneSpec, SearchSpace, SensitivitySpec, default_scheme};
+pub use spec::{CacheLimit, Job, SearchSpec, SeedTable, StorageLimit, TraceSpec};
+pub use units::ByteSize;

@@ -90,12 +90,16 @@ impl Job {
         }
     }
 
-    fn default_out(&self) -> PathBuf {
-        let scheme = match self.search_space.scheme.name {
+    /// The scheme's name as files spell it.
+    pub fn scheme_slug(&self) -> &'static str {
+        match self.search_space.scheme.name {
             SchemeName::PerTokenAsym => "per-token-asym",
             SchemeName::Kivi => "kivi",
-        };
-        Path::new("runs").join(model_slug(&self.model)).join(scheme)
+        }
+    }
+
+    fn default_out(&self) -> PathBuf {
+        Path::new("runs").join(model_slug(&self.model)).join(self.scheme_slug())
     }
 }
 
@@ -200,10 +204,12 @@ fn existing(job: &Path, field: &'static str, named: &Path) -> Result<PathBuf, Jo
 
 #[cfg(test)]
 mod tests {
-    use super::super::search_space::{Noise, Pairs};
-    use super::super::spec::{Algorithm, Objective};
+    use super::super::search_space::Pairs;
     use super::*;
     use crate::quant::{Group, KeyBias};
+    use crate::score::Objective;
+    use crate::search::Algorithm;
+    use crate::space::Noise;
 
     fn parse(text: &str) -> Result<Job, JobError> {
         Job::parse(Path::new("job.yaml"), text, &Overrides::default())

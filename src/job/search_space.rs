@@ -5,8 +5,8 @@ use crate::precision::{Bits, PrecisionPair};
 use crate::quant::{
     Axis, Codebook, Group, KeyBias, Metadata, OneBit, Prefill, Scheme, SchemeName, TensorSpec, Zero,
 };
-
-use super::units::GroupRange;
+use crate::sensitivity::Metric;
+use crate::space::{GroupRange, Noise};
 
 /// What a search may choose from: the scheme, the candidate pairs, and how pairs and layers are thinned out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -138,17 +138,6 @@ pub struct SensitivitySpec {
     pub accumulate: bool,
 }
 
-/// How a relative error is formed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Metric {
-    /// Σ|x − x̂| / Σ|x| (**ours**).
-    #[default]
-    L1,
-    /// The mean of |x − x̂| / |x|, the paper's formula.
-    Elementwise,
-}
-
 /// How dominated pairs are dropped (method, section 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -175,19 +164,6 @@ impl Default for ClusterSpec {
     fn default() -> Self {
         Self { eps: 0.05, min_samples: 2, noise: Noise::default(), groups: None }
     }
-}
-
-/// What becomes of layers in no cluster (**ours**).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Noise {
-    /// All noise of a partition forms one group.
-    #[default]
-    Bucket,
-    /// A group each.
-    Singleton,
-    /// The nearest cluster.
-    Nearest,
 }
 
 #[cfg(test)]

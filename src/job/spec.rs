@@ -2,6 +2,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::score::Objective;
+use crate::search::Algorithm;
+use crate::tasks::DocumentCounts;
+
 use super::search_space::SearchSpace;
 use super::units::ByteSize;
 
@@ -40,16 +44,18 @@ impl Default for Job {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TraceSpec {
-    /// A built-in task, or `text` with a `path`.
+    /// A built-in task, or `plain-text` with a `path`.
     pub task: String,
     /// The file that a task from a file reads.
     pub path: Option<PathBuf>,
     /// Documents of each split.
-    pub documents: Documents,
+    pub documents: DocumentCounts,
     /// Tokens that each prompt has at least.
     pub min_tokens: usize,
     /// Tokens that the model adds at most.
     pub max_new_tokens: usize,
+    /// Worked examples before each question at least; a task's own default when absent.
+    pub shots: Option<usize>,
     /// Seed of the prompts.
     pub seed: u64,
 }
@@ -59,29 +65,12 @@ impl Default for TraceSpec {
         Self {
             task: String::from("arithmetic-chain"),
             path: None,
-            documents: Documents::default(),
+            documents: DocumentCounts::default(),
             min_tokens: 256,
             max_new_tokens: 96,
+            shots: None,
             seed: 0,
         }
-    }
-}
-
-/// Documents of the three splits, which never share one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Documents {
-    /// Scored by the search.
-    pub search: usize,
-    /// Chooses from the front.
-    pub select: usize,
-    /// Read once, for the figure that is reported.
-    pub test: usize,
-}
-
-impl Default for Documents {
-    fn default() -> Self {
-        Self { search: 4, select: 8, test: 8 }
     }
 }
 
@@ -123,40 +112,6 @@ impl Default for SearchSpec {
             seed_table: SeedTable::default(),
         }
     }
-}
-
-/// Who proposes configurations (method, section 6).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Algorithm {
-    /// MOEA/D (Zhang & Li 2007).
-    #[default]
-    Moead,
-    /// NSGA-II, what the published code runs.
-    Nsga2,
-    /// Distinct genomes drawn evenly.
-    Random,
-    /// Every genome.
-    Exhaustive,
-    /// The exact front of the additive model, verified.
-    Additive,
-    /// First and last layers high.
-    Edges,
-    /// Values are lowered before keys, everywhere alike.
-    KeyFirst,
-}
-
-/// The loss against the same model with a full-precision cache, under teacher forcing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Objective {
-    /// Share of continuation positions whose arg-max differs.
-    #[default]
-    Flips,
-    /// Mean KL(full ‖ quantized), nats a token.
-    Kl,
-    /// Difference of mean negative log-likelihood, nats a token.
-    Nll,
 }
 
 /// Where the additive model takes the loss of one (group, pair) from.

@@ -82,41 +82,6 @@ impl From<ByteSize> for String {
     }
 }
 
-/// How many groups a clustering shall end with, both ends included; written `4..8`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct GroupRange {
-    /// At least so many.
-    pub min: usize,
-    /// At most so many.
-    pub max: usize,
-}
-
-impl fmt::Display for GroupRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}..{}", self.min, self.max)
-    }
-}
-
-impl TryFrom<String> for GroupRange {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let parsed = text.split_once("..").and_then(|(min, max)| {
-            Some(Self { min: min.trim().parse().ok()?, max: max.trim().parse().ok()? })
-        });
-        parsed
-            .filter(|range| (1..=range.max).contains(&range.min))
-            .ok_or_else(|| format!("`{text}` is not a range of group counts, expected one such as `4..8`"))
-    }
-}
-
-impl From<GroupRange> for String {
-    fn from(range: GroupRange) -> Self {
-        range.to_string()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -145,14 +110,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_range_must_hold_a_count() {
-        assert_eq!(GroupRange::try_from(String::from("4..8")), Ok(GroupRange { min: 4, max: 8 }));
-        for text in ["8..4", "0..4", "4", "4..", "a..b"] {
-            assert!(GroupRange::try_from(text.to_owned()).is_err(), "{text:?} parsed");
-        }
-    }
-
     proptest! {
         #[test]
         fn a_size_reads_back_from_what_it_prints(bytes: u64) {
@@ -162,7 +119,6 @@ mod tests {
         #[test]
         fn any_text_is_answered(text in "\\PC{0,12}") {
             let _ = text.parse::<ByteSize>();
-            let _ = GroupRange::try_from(text);
         }
     }
 }

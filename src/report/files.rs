@@ -50,7 +50,7 @@ impl FileError {
         Some(String::from(hint))
     }
 
-    pub(super) fn content(path: &Path, place: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn content(path: &Path, place: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Content { path: path.to_owned(), place: place.into(), message: message.into() }
     }
 }

@@ -4,6 +4,7 @@
 //! a CSV: times and the command line are in `run.yaml` beside them. Knows rows and maps, not how they came about.
 
 mod files;
+pub mod plot;
 mod precision_file;
 mod rows;
 mod run_record;

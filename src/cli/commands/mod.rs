@@ -1,0 +1,74 @@
+//! One function per command: arguments in, calls into the library, printing out.
+
+mod eval;
+mod generate;
+mod job;
+mod model;
+mod plot;
+
+use clap::CommandFactory;
+
+use super::args::{Cli, Command, CompletionsArgs, Global};
+use super::env;
+use super::output::Output;
+use super::progress::{Progress, catch_interrupts};
+use crate::job::stages::{Context, Stage};
+
+pub(super) fn run(command: Command, global: &Global, output: Output) -> anyhow::Result<()> {
+    let session = Session { global, output };
+    match command {
+        Command::Calibrate(args) => job::calibrate(&args, &session),
+        Command::Trace(args) => job::stage(Stage::Trace, &args, &session),
+        Command::Sensitivity(args) => job::stage(Stage::Sensitivity, &args, &session),
+        Command::Space(args) => job::stage(Stage::Space, &args, &session),
+        Command::Search(args) => job::stage(Stage::Search, &args, &session),
+        Command::Select(args) => job::stage(Stage::Select, &args, &session),
+        Command::Plot(args) => plot::plot(&args, output),
+        Command::Model(command) => model::run(&command, &session),
+        Command::Generate(args) => generate::generate(args, &session),
+        Command::Eval(args) => eval::eval(&args, &session),
+        Command::Completions(args) => completions(&args, output),
+    }
+}
+
+/// What every command that does work needs.
+struct Session<'a> {
+    global: &'a Global,
+    output: Output,
+}
+
+impl Session<'_> {
+    /// Calls `work` with Ctrl-C caught, the thread pool set up and progress shown.
+    fn with_context<T, E>(
+        &self,
+        force: bool,
+        work: impl FnOnce(&Context<'_>) -> Result<T, E>,
+    ) -> anyhow::Result<T>
+    where
+        anyhow::Error: From<E>,
+    {
+        catch_interrupts()?;
+        let threads = self.threads()?;
+        let progress = Progress::new(self.global, self.output);
+        let context = Context {
+            observer: &progress,
+            registry: env::registry(self.global.offline),
+            force,
+            threads,
+            command: env::command_line(),
+        };
+        Ok(work(&context)?)
+    }
+
+    /// Sizes the thread pool and says how many threads it has.
+    fn threads(&self) -> anyhow::Result<usize> {
+        rayon::ThreadPoolBuilder::new().num_threads(self.global.threads).build_global()?;
+        Ok(rayon::current_num_threads())
+    }
+}
+
+fn completions(args: &CompletionsArgs, output: Output) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "kvtune", &mut script);
+    Ok(output.data(&String::from_utf8(script)?)?)
+}

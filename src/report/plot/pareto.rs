@@ -1,0 +1,407 @@
+//! `pareto.csv`: loss against bits.
+
+use crate::report::rows::{ParetoRow, Role};
+
+use super::Context;
+use super::figure::{Align, Figure, Frame, Point, Text};
+use super::labels::Labels;
+use super::palette::{BLUE, Color, GRID, INK, MUTED, ORANGE, VERMILION, WHITE};
+use super::scale::{Scale, short};
+
+const WIDTH: f64 = 920.0;
+const HEIGHT: f64 = 600.0;
+const PLOT: Frame = Frame { left: 88.0, top: 92.0, right: 896.0, bottom: 530.0 };
+const LABEL: f64 = 11.5;
+/// Bits to the left and right of all points.
+const X_MARGIN: f64 = 0.5;
+/// How far right of the chosen point its test figure stands, so that the two bars do not lie on each other.
+const TEST_OFFSET: f64 = 9.0;
+
+/// The front, the chosen map and the uniform maps.
+pub(super) fn figure(rows: &[ParetoRow], context: &Context) -> Figure {
+    let chart = Chart::new(rows, context);
+    let mut figure = Figure::new(WIDTH, HEIGHT);
+    chart.axes(&mut figure, context);
+    chart.limit(&mut figure);
+    chart.front(&mut figure);
+    chart.uniform(&mut figure);
+    chart.chosen(&mut figure);
+    chart.labels(&mut figure);
+    chart.legend(&mut figure);
+    figure
+}
+
+/// Rows by role, and where values lie.
+struct Chart<'a> {
+    /// The chosen one included, fewest bits first.
+    front: Vec<&'a ParetoRow>,
+    uniform: Vec<&'a ParetoRow>,
+    chosen: Option<&'a ParetoRow>,
+    split: Split,
+    x: Scale,
+    y: Scale,
+    max_loss: Option<f64>,
+}
+
+/// Whose losses are drawn: one split for all, since losses of two do not compare.
+#[derive(Clone, Copy, PartialEq)]
+enum Split {
+    Search,
+    Select,
+}
+
+impl Split {
+    fn of(rows: &[ParetoRow]) -> Self {
+        if rows.iter().all(|row| row.select_loss.is_some()) { Self::Select } else { Self::Search }
+    }
+
+    fn loss(self, row: &ParetoRow) -> f64 {
+        match self {
+            Self::Search => row.search_loss,
+            Self::Select => row.select_loss.unwrap_or(row.search_loss),
+        }
+    }
+
+    fn upper(self, row: &ParetoRow) -> Option<f64> {
+        row.select_upper.filter(|_| self == Self::Select)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Search => "search split",
+            Self::Select => "select split",
+        }
+    }
+}
+
+impl<'a> Chart<'a> {
+    fn new(rows: &'a [ParetoRow], context: &Context) -> Self {
+        let split = Split::of(rows);
+        let mut front: Vec<_> = rows.iter().filter(|row| row.role != Role::Uniform).collect();
+        front.sort_by(|a, b| a.equivalent_bits.total_cmp(&b.equivalent_bits));
+        let losses: Vec<f64> = rows
+            .iter()
+            .flat_map(|row| {
+                [Some(split.loss(row)), split.upper(row), row.test_loss, row.test_low, row.test_high]
+            })
+            .chain([context.max_loss])
+            .flatten()
+            .collect();
+        let bits = || rows.iter().map(|row| row.equivalent_bits);
+        let (low, high) = (bits().fold(f64::INFINITY, f64::min), bits().fold(f64::NEG_INFINITY, f64::max));
+        Self {
+            front,
+            uniform: rows.iter().filter(|row| row.role == Role::Uniform).collect(),
+            chosen: rows.iter().find(|row| row.role == Role::Chosen),
+            split,
+            x: Scale::between(low - X_MARGIN, high + X_MARGIN),
+            y: Scale::fit(losses.iter().copied()),
+            max_loss: context.max_loss,
+        }
+    }
+
+    fn x(&self, bits: f64) -> f64 {
+        PLOT.left + (PLOT.right - PLOT.left) * self.x.share(bits)
+    }
+
+    fn y(&self, loss: f64) -> f64 {
+        PLOT.bottom - (PLOT.bottom - PLOT.top) * self.y.share(loss)
+    }
+
+    fn point(&self, row: &ParetoRow) -> Point {
+        (self.x(row.equivalent_bits), self.y(self.split.loss(row)))
+    }
+
+    fn axes(&self, figure: &mut Figure, context: &Context) {
+        figure
+            .text(Text::new(context.title("Pareto front"), (PLOT.left, 28.0), Align::Left, 17.0, INK).bold());
+        for tick in self.y.ticks() {
+            let y = self.y(tick.value);
+            figure.line(vec![(PLOT.left, y), (PLOT.right, y)], GRID, 1.0);
+            figure.text(Text::new(tick.label, (PLOT.left - 10.0, y), Align::Right, 12.0, MUTED));
+        }
+        for tick in self.x.ticks() {
+            let x = self.x(tick.value);
+            figure.line(vec![(x, PLOT.top), (x, PLOT.bottom)], GRID, 1.0);
+            figure.text(Text::new(tick.label, (x, PLOT.bottom + 18.0), Align::Middle, 12.0, MUTED));
+        }
+        figure.line(
+            vec![(PLOT.left, PLOT.top), (PLOT.left, PLOT.bottom), (PLOT.right, PLOT.bottom)],
+            MUTED,
+            1.0,
+        );
+        let middle = ((PLOT.left + PLOT.right) / 2.0, (PLOT.top + PLOT.bottom) / 2.0);
+        let bits = "equivalent bits (mean of key and value bits, scales excluded)";
+        figure.text(Text::new(bits, (middle.0, HEIGHT - 28.0), Align::Middle, 13.0, INK));
+        let loss = format!("{}, {}", context.objective.unwrap_or("loss"), self.split.name());
+        figure.text(Text::new(loss, (24.0, middle.1), Align::Middle, 13.0, INK).upright());
+    }
+
+    fn limit(&self, figure: &mut Figure) {
+        if let Some(max_loss) = self.max_loss {
+            let y = self.y(max_loss);
+            figure.dashes((PLOT.left, y), (PLOT.right, y), MUTED, 1.2);
+        }
+    }
+
+    fn uniform(&self, figure: &mut Figure) {
+        for row in &self.uniform {
+            square(figure, self.point(row));
+        }
+    }
+
+    fn front(&self, figure: &mut Figure) {
+        for row in &self.front {
+            if let Some(upper) = self.split.upper(row) {
+                let (x, y) = self.point(row);
+                bar(figure, x, (y, self.y(upper)), false, BLUE);
+            }
+        }
+        figure.line(self.front.iter().map(|row| self.point(row)).collect(), BLUE, 2.0);
+        for row in &self.front {
+            dot(figure, self.point(row));
+        }
+    }
+
+    fn chosen(&self, figure: &mut Figure) {
+        let Some(row) = self.chosen else { return };
+        diamond(figure, self.point(row));
+        if let Some((at, low, high)) = self.test(row) {
+            bar(figure, at.0, (low, high), true, VERMILION);
+            ring(figure, at);
+        }
+    }
+
+    /// Where the test figure stands, and the ends of its interval.
+    fn test(&self, row: &ParetoRow) -> Option<(Point, f64, f64)> {
+        let (loss, low, high) = (row.test_loss?, row.test_low?, row.test_high?);
+        let x = self.x(row.equivalent_bits) + TEST_OFFSET;
+        Some(((x, self.y(loss)), self.y(low), self.y(high)))
+    }
+
+    fn labels(&self, figure: &mut Figure) {
+        let mut labels = self.obstacles();
+        if let Some(row) = self.chosen {
+            let texts = chosen_texts(row);
+            let placed =
+                texts.iter().find_map(|text| labels.place(text, self.point(row), LABEL + 0.5, VERMILION));
+            draw_label(
+                figure,
+                placed.map(|placed| super::labels::Placed { text: placed.text.bold(), ..placed }),
+            );
+        }
+        for row in &self.uniform {
+            let name = row.map.pairs().first().map(ToString::to_string).unwrap_or_default();
+            let placed = labels.place(&name, self.point(row), LABEL, INK);
+            draw_label(figure, placed);
+        }
+    }
+
+    /// All that a label must not cover.
+    fn obstacles(&self) -> Labels {
+        let mut labels = Labels::new(PLOT);
+        let points: Vec<Point> = self.front.iter().map(|row| self.point(row)).collect();
+        labels.block_line(&points);
+        for row in self.front.iter().chain(&self.uniform) {
+            let (x, y) = self.point(row);
+            labels.block(Frame::around((x, y), 7.0, 7.0));
+            if let Some(upper) = self.split.upper(row).filter(|_| row.role != Role::Uniform) {
+                labels.block(Frame { left: x - 4.0, top: self.y(upper) - 2.0, right: x + 4.0, bottom: y });
+            }
+        }
+        if let Some((at, low, high)) = self.chosen.and_then(|row| self.test(row)) {
+            labels.block(Frame { left: at.0 - 6.0, top: high - 2.0, right: at.0 + 6.0, bottom: low + 2.0 });
+        }
+        if let Some(max_loss) = self.max_loss {
+            labels.block_line(&[(PLOT.left, self.y(max_loss)), (PLOT.right, self.y(max_loss))]);
+        }
+        labels
+    }
+
+    fn legend(&self, figure: &mut Figure) {
+        const Y: f64 = 62.0;
+        let mut x = PLOT.left;
+        for (mark, text) in self.legend_entries() {
+            mark(figure, (x + 9.0, Y));
+            let text = Text::new(text, (x + 26.0, Y), Align::Left, 12.0, INK);
+            x = text.frame().right + 20.0;
+            figure.text(text);
+        }
+    }
+
+    fn legend_entries(&self) -> Vec<(Mark, String)> {
+        let bars = self.front.iter().any(|row| self.split.upper(row).is_some());
+        let front = if bars { "front, bar to its 95 % upper bound" } else { "front" };
+        let mut entries: Vec<(Mark, String)> = vec![(front_mark, front.to_owned())];
+        if !self.uniform.is_empty() {
+            entries.push((square, String::from("one pair for all layers")));
+        }
+        if let Some(row) = self.chosen {
+            entries.push((diamond, String::from("chosen")));
+            if self.test(row).is_some() {
+                entries.push((test_mark, String::from("on the test split, 95 % interval")));
+            }
+        }
+        if let Some(max_loss) = self.max_loss {
+            entries.push((limit_mark, format!("limit {}", short(max_loss))));
+        }
+        entries
+    }
+}
+
+/// Draws a marker.
+type Mark = fn(&mut Figure, Point);
+
+/// The chosen map's label, the fullest form first.
+fn chosen_texts(row: &ParetoRow) -> Vec<String> {
+    let bits = format!("{} bits", short(row.equivalent_bits));
+    match (row.test_loss, row.test_low, row.test_high) {
+        (Some(loss), Some(low), Some(high)) => {
+            let test = format!("{bits}, test {} [{}, {}]", short(loss), short(low), short(high));
+            vec![test, bits]
+        }
+        _ => vec![bits],
+    }
+}
+
+fn draw_label(figure: &mut Figure, placed: Option<super::labels::Placed>) {
+    let Some(placed) = placed else { return };
+    if let Some([from, to]) = placed.leader {
+        figure.faint_line(vec![from, to], MUTED, 1.0, 0.6);
+    }
+    figure.text(placed.text);
+}
+
+fn front_mark(figure: &mut Figure, at: Point) {
+    figure.line(vec![(at.0 - 11.0, at.1), (at.0 + 11.0, at.1)], BLUE, 2.0);
+    dot(figure, at);
+}
+
+fn test_mark(figure: &mut Figure, at: Point) {
+    bar(figure, at.0, (at.1 - 9.0, at.1 + 9.0), true, VERMILION);
+    ring(figure, at);
+}
+
+fn limit_mark(figure: &mut Figure, at: Point) {
+    figure.dashes((at.0 - 12.0, at.1), (at.0 + 12.0, at.1), MUTED, 1.2);
+}
+
+fn dot(figure: &mut Figure, at: Point) {
+    figure.disk(at, 5.0, WHITE);
+    figure.disk(at, 4.0, BLUE);
+}
+
+fn ring(figure: &mut Figure, at: Point) {
+    figure.disk(at, 4.5, VERMILION);
+    figure.disk(at, 2.5, WHITE);
+}
+
+/// An outline, so that a point of the front shows inside it.
+fn square(figure: &mut Figure, (x, y): Point) {
+    const OUTER: f64 = 6.5;
+    const MIDDLE: f64 = 5.5;
+    const HALF_WIDTH: f64 = 1.0;
+    for side in [-MIDDLE, MIDDLE] {
+        figure.fill(Frame::around((x, y + side), OUTER, HALF_WIDTH).corners(), ORANGE);
+        figure.fill(Frame::around((x + side, y), HALF_WIDTH, OUTER).corners(), ORANGE);
+    }
+}
+
+fn diamond(figure: &mut Figure, (x, y): Point) {
+    let corners = |r: f64| vec![(x, y - r), (x + r, y), (x, y + r), (x - r, y)];
+    figure.fill(corners(9.5), WHITE);
+    figure.fill(corners(8.0), VERMILION);
+}
+
+/// An error bar with a cap at its far end, or at both.
+fn bar(figure: &mut Figure, x: f64, (from, to): (f64, f64), both: bool, color: Color) {
+    figure.faint_line(vec![(x, from), (x, to)], color, 1.4, 0.75);
+    figure.faint_line(vec![(x - 4.0, to), (x + 4.0, to)], color, 1.4, 0.75);
+    if both {
+        figure.faint_line(vec![(x - 4.0, from), (x + 4.0, from)], color, 1.4, 0.75);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figure::Shape;
+    use super::*;
+    use crate::precision::{PrecisionMap, PrecisionPair};
+
+    fn row(role: Role, pair: &str, bits: f64, loss: f64) -> ParetoRow {
+        let pair: PrecisionPair = pair.parse().expect("a pair");
+        ParetoRow {
+            map: PrecisionMap::uniform(30, pair),
+            role,
+            equivalent_bits: bits,
+            storage_bits: bits + 1.0,
+            cache_bytes: 1,
+            search_loss: loss,
+            select_loss: Some(loss * 1.1),
+            select_upper: Some(loss * 1.5),
+            test_loss: (role == Role::Chosen).then_some(loss),
+            test_low: (role == Role::Chosen).then_some(loss * 0.7),
+            test_high: (role == Role::Chosen).then_some(loss * 1.4),
+        }
+    }
+
+    fn rows() -> Vec<ParetoRow> {
+        let front = [(2.0, 0.4), (2.5, 0.2), (3.0, 0.08), (4.0, 0.01), (5.0, 0.004)];
+        let mut rows: Vec<_> = front.map(|(bits, loss)| row(Role::Front, "KV2", bits, loss)).to_vec();
+        rows[2].role = Role::Chosen;
+        let uniform = [
+            ("KV2", 2.0, 0.4),
+            ("K2V4", 3.0, 0.3),
+            ("K4V2", 3.0, 0.1),
+            ("KV4", 4.0, 0.02),
+            ("KV8", 8.0, 0.001),
+        ];
+        rows.extend(uniform.map(|(pair, bits, loss)| row(Role::Uniform, pair, bits, loss)));
+        rows
+    }
+
+    fn texts(figure: &Figure) -> Vec<&Text> {
+        fn text(shape: &Shape) -> Option<&Text> {
+            if let Shape::Text(text) = shape { Some(text) } else { None }
+        }
+        figure.shapes.iter().filter_map(text).collect()
+    }
+
+    #[test]
+    fn every_uniform_map_and_the_chosen_one_are_labeled() {
+        let figure = figure(&rows(), &Context::default());
+        let texts: Vec<&str> = texts(&figure).iter().map(|text| text.text.as_str()).collect();
+        for label in ["KV2", "K2V4", "K4V2", "KV4", "KV8", "chosen", "loss, select split"] {
+            assert!(texts.contains(&label), "{label} is missing from {texts:?}");
+        }
+    }
+
+    #[test]
+    fn no_text_lies_on_another_or_leaves_the_figure() {
+        let figure = figure(&rows(), &Context { max_loss: Some(0.05), ..Context::default() });
+        let whole = Frame { left: 0.0, top: 0.0, right: WIDTH, bottom: HEIGHT };
+        let frames: Vec<_> =
+            texts(&figure).into_iter().filter(|t| !t.upright).map(|t| (t.text.clone(), t.frame())).collect();
+        for (i, (text, frame)) in frames.iter().enumerate() {
+            assert!(whole.holds(frame), "`{text}` leaves the figure");
+            for (other, taken) in &frames[..i] {
+                assert!(!taken.overlaps(frame), "`{text}` lies on `{other}`");
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_without_a_select_loss_puts_all_on_the_search_split() {
+        let mut rows = rows();
+        rows[0].select_loss = None;
+        assert!(
+            texts(&figure(&rows, &Context::default())).iter().any(|text| text.text == "loss, search split")
+        );
+    }
+
+    #[test]
+    fn one_row_alone_is_drawn() {
+        let figure = figure(&[row(Role::Front, "KV2", 2.0, 0.0)], &Context::default());
+        assert!(texts(&figure).iter().all(|text| text.at.0.is_finite() && text.at.1.is_finite()));
+    }
+}
