@@ -45,6 +45,9 @@ pub(super) struct Global {
     /// Threads to work on, 0 for all cores; changes time, never results
     #[arg(short = 'j', long, global = true, value_name = "N", env = env::THREADS, default_value_t = 0)]
     pub(super) threads: usize,
+    /// What the model runs on
+    #[arg(long, global = true, value_name = "DEVICE", default_value = "cpu")]
+    pub(super) device: crate::model::Device,
     /// Touch no network
     #[arg(long, global = true)]
     pub(super) offline: bool,

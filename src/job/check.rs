@@ -4,11 +4,12 @@ use std::path::Path;
 
 use crate::search::Algorithm;
 use crate::tasks::{DocumentCounts, TASKS};
+use crate::trace::TraceParams;
 
 use super::error::JobError;
 use super::fields::join;
 use super::search_space::{Pairs, SearchSpace};
-use super::spec::{Job, SearchSpec, SeedTable, TraceSpec};
+use super::spec::{Job, SearchSpec, SeedTable};
 
 /// Field and message of the first value out of range.
 type Found = Option<(String, String)>;
@@ -39,7 +40,7 @@ fn refuse(path: &Path, at: &str, found: Found) -> Result<(), JobError> {
     }
 }
 
-fn trace(trace: &TraceSpec) -> Found {
+fn trace(trace: &TraceParams) -> Found {
     let DocumentCounts { search, select, test } = trace.documents;
     unknown_task(&trace.task)
         .or_else(|| at_least_one("trace.documents.search", search))

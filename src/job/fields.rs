@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use serde_yaml::{Mapping, Value};
 
 use super::search_space::{ClusterSpec, SearchSpace};
-use super::spec::{CacheLimit, Job, SearchSpec, StorageLimit, TraceSpec};
+use super::spec::{CacheLimit, Job, SearchSpec, StorageLimit};
 use super::units::ByteSize;
 use crate::space::GroupRange;
+use crate::trace::TraceParams;
 
 /// A job with no optional part missing.
 pub(super) fn job_template() -> Value {
@@ -21,7 +22,7 @@ pub(super) fn job_template() -> Value {
         max_cache: Some(cache),
         ..SearchSpec::default()
     };
-    let trace = TraceSpec { path: Some(PathBuf::from("text")), shots: Some(1), ..TraceSpec::default() };
+    let trace = TraceParams { path: Some(PathBuf::from("text")), shots: Some(1), ..TraceParams::default() };
     serde_yaml::to_value(Job { trace, search, search_space: full_space(), ..Job::default() })
         .unwrap_or_default()
 }

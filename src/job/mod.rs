@@ -18,5 +18,5 @@ pub use error::JobError;
 pub use plan::Plan;
 pub use read::{Overrides, QUICKSTART, model_slug};
 pub use search_space::{ClusterSpec, Pairs, PruneSpec, SearchSpace, SensitivitySpec, default_scheme};
-pub use spec::{CacheLimit, Job, SearchSpec, SeedTable, StorageLimit, TraceSpec};
+pub use spec::{CacheLimit, Job, SearchSpec, SeedTable, StorageLimit};
 pub use units::ByteSize;

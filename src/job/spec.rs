@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::score::Objective;
 use crate::search::Algorithm;
-use crate::tasks::DocumentCounts;
+use crate::trace::TraceParams;
 
 use super::search_space::SearchSpace;
 use super::units::ByteSize;
@@ -20,7 +20,7 @@ pub struct Job {
     /// What the search may choose from; in a file, a path or the mapping itself.
     pub search_space: SearchSpace,
     /// Which prompts are traced.
-    pub trace: TraceSpec,
+    pub trace: TraceParams,
     /// How the space is searched, and for what.
     pub search: SearchSpec,
     /// Folder of the job's files; default `runs/<model>/<scheme>`.
@@ -33,43 +33,9 @@ impl Default for Job {
         Self {
             model: String::from("smollm2-135m"),
             search_space: SearchSpace::default(),
-            trace: TraceSpec::default(),
+            trace: TraceParams::default(),
             search: SearchSpec::default(),
             out: PathBuf::new(),
-        }
-    }
-}
-
-/// Which prompts are traced, and how far the model continues them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TraceSpec {
-    /// A built-in task, or `plain-text` with a `path`.
-    pub task: String,
-    /// The file that a task from a file reads.
-    pub path: Option<PathBuf>,
-    /// Documents of each split.
-    pub documents: DocumentCounts,
-    /// Tokens that each prompt has at least.
-    pub min_tokens: usize,
-    /// Tokens that the model adds at most.
-    pub max_new_tokens: usize,
-    /// Worked examples before each question at least; a task's own default when absent.
-    pub shots: Option<usize>,
-    /// Seed of the prompts.
-    pub seed: u64,
-}
-
-impl Default for TraceSpec {
-    fn default() -> Self {
-        Self {
-            task: String::from("arithmetic-chain"),
-            path: None,
-            documents: DocumentCounts::default(),
-            min_tokens: 256,
-            max_new_tokens: 96,
-            shots: None,
-            seed: 0,
         }
     }
 }

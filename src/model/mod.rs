@@ -7,6 +7,7 @@
 mod chat;
 mod config;
 mod decoder;
+mod device;
 mod error;
 pub mod generate;
 mod ops;
@@ -21,6 +22,8 @@ mod weights;
 pub use chat::{ChatTemplate, Message, Role};
 pub use config::{Architecture, Config, Rope, Scaling};
 pub use decoder::{Decoder, Projected};
+pub(crate) use device::on_device;
+pub use device::{Device, UnknownDevice};
 pub use error::{ModelError, TensorProblem};
 pub use ops::{DecoderBackend, from_host, to_host};
 pub use registry::{Hub, KNOWN_MODELS, KnownModel, Registry, Resolved, Source};

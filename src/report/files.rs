@@ -100,7 +100,11 @@ fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(".kvtune-").tempfile_in(folder)
 }
 
-pub(super) fn read_text(path: &Path) -> Result<String, FileError> {
+/// Reads a text file whole.
+///
+/// # Errors
+/// [`FileError::Read`] naming `path`.
+pub fn read_text(path: &Path) -> Result<String, FileError> {
     std::fs::read_to_string(path).map_err(|source| FileError::Read { path: path.to_owned(), source })
 }
 

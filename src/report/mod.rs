@@ -11,7 +11,7 @@ mod run_record;
 mod table;
 mod text;
 
-pub use files::{FileError, write_atomic, write_text};
+pub use files::{FileError, read_text, write_atomic, write_text};
 pub use precision_file::{ObjectiveRecord, PrecisionFile, Provenance};
 pub use rows::{
     EvaluationKind, EvaluationRow, HeadRow, ParetoRow, PositionMode, PositionRow, Role, SensitivityRow,

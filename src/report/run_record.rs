@@ -42,6 +42,8 @@ pub struct ModelRecord {
 pub struct StageRecord {
     /// Its name.
     pub stage: String,
+    /// Hash of everything that its result depends on.
+    pub key: String,
     /// When it began, UTC, as [`utc`] writes it.
     pub started: String,
     /// Seconds it took.

@@ -43,7 +43,12 @@ fn check((name, file): (&str, &str), windows: usize, wanted: impl Fn(usize) -> b
             let pooled = Tally::pooled(tallies);
             let what = format!("{name} {} {}", row["scheme"], row["pair"]);
             close((pooled.nll / pooled.positions as f64).exp(), &row["windows_4"], QUANTIZED, &what);
-            close((pooled.nll_full / pooled.positions as f64).exp(), &golden["full"]["windows_4"], FULL, name);
+            close(
+                (pooled.nll_full / pooled.positions as f64).exp(),
+                &golden["full"]["windows_4"],
+                FULL,
+                name,
+            );
         }
     }
 }

@@ -53,6 +53,7 @@ impl Session<'_> {
         let context = Context {
             observer: &progress,
             registry: env::registry(self.global.offline),
+            device: self.global.device,
             force,
             threads,
             command: env::command_line(),

@@ -1,0 +1,125 @@
+//! Maps scored on the search split, each once: the memo behind `evaluations.csv`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use sha2::{Digest, Sha256};
+
+use super::StageError;
+use super::costs::Costs;
+use super::ledger::{hex, numerics};
+use super::session::Session;
+use crate::model::DecoderBackend;
+use crate::precision::PrecisionMap;
+use crate::report::{EvaluationKind, EvaluationRow, read_csv, write_csv};
+use crate::score::{Objective, Scorer, Tally};
+
+/// Maps that are scored between two writes of the file.
+const BETWEEN_WRITES: usize = 8;
+
+/// Scores maps and writes down what they are worth; what an earlier run wrote is not scored again.
+pub(super) struct Evaluations<'a, B: DecoderBackend> {
+    session: &'a Session<'a>,
+    scorer: Scorer<'a, B>,
+    costs: Costs,
+    /// Hash of everything in a row's key but its map.
+    inputs: String,
+    path: PathBuf,
+    known: BTreeMap<String, EvaluationRow>,
+    rows: Vec<EvaluationRow>,
+}
+
+impl<'a, B: DecoderBackend> Evaluations<'a, B> {
+    pub(super) fn open(
+        session: &'a Session<'a>,
+        scorer: Scorer<'a, B>,
+        costs: Costs,
+        trace_key: &str,
+    ) -> Result<Self, StageError> {
+        let path = session.file("evaluations.csv");
+        let rows: Vec<EvaluationRow> = if path.exists() { read_csv(&path)? } else { Vec::new() };
+        let known = rows.into_iter().map(|row| (row.key.clone(), row)).collect();
+        let scheme = serde_yaml::to_string(&session.job.search_space.scheme).unwrap_or_default();
+        let objective = session.job.search.objective;
+        let inputs =
+            format!("{}\0{}\0{trace_key}\0search\0{objective}\0{}", session.fingerprint, scheme, numerics());
+        Ok(Self { session, scorer, costs, inputs, path, known, rows: Vec::new() })
+    }
+
+    fn key(&self, map: &PrecisionMap) -> String {
+        hex(&Sha256::digest(format!("{}\0{map}", self.inputs)))
+    }
+
+    /// The rows so far, in the order asked.
+    pub(super) fn rows(&self) -> &[EvaluationRow] {
+        &self.rows
+    }
+
+    /// Scores maps in order, a genome with each where it has one; the file grows as they are done.
+    ///
+    /// # Errors
+    /// [`StageError::Interrupted`] after what was scored is written.
+    pub(super) fn evaluate(
+        &mut self,
+        kind: EvaluationKind,
+        asked: &[(Vec<usize>, PrecisionMap)],
+    ) -> Result<Vec<EvaluationRow>, StageError> {
+        let first = self.rows.len();
+        for chunk in asked.chunks(BETWEEN_WRITES) {
+            let known = |map: &PrecisionMap| self.known.contains_key(&self.key(map));
+            let open: Vec<PrecisionMap> =
+                chunk.iter().map(|(_, map)| map).filter(|map| !known(map)).cloned().collect();
+            let cached = chunk.len() - open.len();
+            self.session.observer().advance((cached * self.scorer.documents().len()) as u64);
+            let scored = match open.is_empty() {
+                true => Vec::new(),
+                false => self.scorer.evaluate(&open, self.session.observer())?,
+            };
+            for (map, tallies) in open.iter().zip(&scored) {
+                let row = self.row(map, &Tally::pooled(tallies));
+                self.known.insert(row.key.clone(), row);
+            }
+            for (genome, map) in chunk {
+                let row = self.known.get(&self.key(map)).expect("known from before, or scored above").clone();
+                let index = self.rows.len();
+                self.rows.push(EvaluationRow { index, kind, genome: genome.clone(), ..row });
+            }
+            if !open.is_empty() {
+                self.save()?;
+            }
+        }
+        Ok(self.rows[first..].to_vec())
+    }
+
+    /// Writes the rows asked for, then those of an earlier run that were not asked for yet.
+    fn save(&self) -> Result<(), StageError> {
+        let asked: std::collections::BTreeSet<&str> = self.rows.iter().map(|row| row.key.as_str()).collect();
+        let others = self.known.values().filter(|row| !asked.contains(row.key.as_str()));
+        let rows: Vec<&EvaluationRow> = self.rows.iter().chain(others).collect();
+        Ok(write_csv(&self.path, &rows)?)
+    }
+
+    /// Writes the rows that were asked for and nothing else.
+    pub(super) fn finish(&self) -> Result<PathBuf, StageError> {
+        write_csv(&self.path, &self.rows)?;
+        Ok(self.path.clone())
+    }
+
+    fn row(&self, map: &PrecisionMap, tally: &Tally) -> EvaluationRow {
+        let costs = self.costs.of(map);
+        EvaluationRow {
+            index: 0,
+            key: self.key(map),
+            kind: EvaluationKind::Search,
+            genome: Vec::new(),
+            map: map.clone(),
+            equivalent_bits: costs.equivalent_bits,
+            storage_bits: costs.storage_bits,
+            cache_bytes: costs.cache_bytes,
+            flips: tally.mean(Objective::Flips),
+            kl: tally.mean(Objective::Kl),
+            nll: tally.mean(Objective::Nll),
+            loss: tally.mean(self.session.job.search.objective),
+        }
+    }
+}

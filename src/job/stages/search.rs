@@ -1,0 +1,203 @@
+use super::costs::Costs;
+use super::evaluations::Evaluations;
+use super::ledger::Ledger;
+use super::sensitivity::driving_error;
+use super::session::Session;
+use super::{Outcome, StageError, space};
+use crate::job::SeedTable;
+use crate::model::{Decoder, DecoderBackend, ModelError};
+use crate::precision::{PrecisionMap, PrecisionPair};
+use crate::report::{EvaluationKind, EvaluationRow, SensitivityRow, read_csv};
+use crate::score::{Objective, Scorer, simulation};
+use crate::search::{
+    Additive, Genome, Limit, LossTable, Objectives, Problem, Search, SearchOptions, Searcher,
+};
+use crate::space::Space;
+use crate::trace::{Document, Split, Trace};
+
+/// Searches the space on the documents of the search split.
+pub(super) fn run<B: DecoderBackend>(
+    session: &Session<'_>,
+    decoder: &Decoder<B>,
+    trace: &Trace,
+    ledger: &Ledger,
+) -> Result<Outcome, StageError> {
+    let space = space::read(session)?;
+    let costs = Costs::new(session, ledger);
+    let problem = problem(session, &space, &costs)?;
+    let documents: Vec<&Document> = trace.split(Split::Search).collect();
+    let longest = documents.iter().map(|document| document.tokens.len()).max().unwrap_or(0);
+    let scheme = &session.job.search_space.scheme;
+    let simulation = simulation(decoder, scheme, longest).map_err(ModelError::from)?;
+    let scorer = Scorer::new(decoder, &simulation, documents, session.context.threads);
+    let evaluations = Evaluations::open(session, scorer, costs, &trace.content_key())?;
+    Driver { session, space, problem, evaluations }.run(trace.split(Split::Search).count())
+}
+
+struct Driver<'a, B: DecoderBackend> {
+    session: &'a Session<'a>,
+    space: Space,
+    problem: Problem,
+    evaluations: Evaluations<'a, B>,
+}
+
+impl<B: DecoderBackend> Driver<'_, B> {
+    fn run(mut self, documents: usize) -> Result<Outcome, StageError> {
+        let spec = self.session.job.search;
+        let observer = self.session.observer();
+        let isolated = self.isolated_maps();
+        let charged = if spec.seed_table == SeedTable::IsolatedKl { isolated.len() } else { 0 };
+        let budget = self.budget(charged)?;
+        let uniform: Vec<(Vec<usize>, PrecisionMap)> = self.uniform_maps();
+        observer.begin("search", ((uniform.len() + charged + budget) * documents) as u64, "documents");
+        self.evaluations.evaluate(EvaluationKind::Uniform, &uniform)?;
+        let table = self.table(&isolated)?;
+        let options = SearchOptions {
+            evaluations: budget,
+            seed: spec.seed,
+            table,
+            uniform: true,
+            ..SearchOptions::default()
+        };
+        let mut search = Search::new(self.problem.clone(), spec.algorithm, &options)?;
+        self.drive(&mut search)?;
+        let path = self.evaluations.finish()?;
+        let front = search.archive().len();
+        observer.end(&format!("{} evaluations, {front} maps on the front", search.evaluated() + charged));
+        let told = match charged {
+            0 => String::new(),
+            charged => format!(", {charged} of them of one group alone"),
+        };
+        let summary = format!(
+            "{} by {}: {} evaluations{told}; {front} maps on the front",
+            self.session.job.search.objective,
+            spec.algorithm,
+            search.evaluated() + charged
+        );
+        Ok(Outcome { files: vec![path], summary: vec![summary] })
+    }
+
+    /// Asks, evaluates, tells, until the search is done. Rows of an interrupted run answer at once.
+    fn drive(&mut self, search: &mut Search) -> Result<(), StageError> {
+        loop {
+            let batch = search.ask();
+            if batch.is_empty() {
+                return Ok(());
+            }
+            let asked: Vec<(Vec<usize>, PrecisionMap)> =
+                batch.iter().map(|genome| (genome.choices().to_vec(), self.map(genome))).collect();
+            let rows = self.evaluations.evaluate(EvaluationKind::Search, &asked)?;
+            let told: Vec<(Genome, Objectives)> =
+                batch.into_iter().zip(rows.iter().map(objectives)).collect();
+            search.tell(&told);
+        }
+    }
+
+    fn map(&self, genome: &Genome) -> PrecisionMap {
+        self.space.map(genome).expect("a searcher asks for genomes of its problem's shape")
+    }
+
+    /// What is left for the searcher after the measurements of the additive model.
+    fn budget(&self, charged: usize) -> Result<usize, StageError> {
+        let evaluations = self.session.job.search.evaluations;
+        evaluations.checked_sub(charged).filter(|&left| left > 0).ok_or_else(|| StageError::Unmet {
+            message: format!(
+                "`search.evaluations` is {evaluations}, but the additive model alone takes {charged} \
+                 measurements ({} groups)",
+                self.space.groups().len()
+            ),
+            hint: Some(
+                "raise `search.evaluations`, or set `search.seed_table: e_o`, which takes none".into(),
+            ),
+        })
+    }
+
+    /// Every pair of the space in all layers, for comparison.
+    fn uniform_maps(&self) -> Vec<(Vec<usize>, PrecisionMap)> {
+        let map = |&pair: &PrecisionPair| PrecisionMap::uniform(self.space.n_layers(), pair);
+        self.space.pairs().iter().map(|pair| (Vec::new(), map(pair))).collect()
+    }
+
+    /// Each choice of each group with all other layers at full precision, group by group.
+    fn isolated_maps(&self) -> Vec<(Vec<usize>, PrecisionMap)> {
+        let map = |layers: &[crate::precision::LayerId], pair: PrecisionPair| {
+            let mut pairs = vec![PrecisionPair::FULL; self.space.n_layers()];
+            layers.iter().for_each(|layer| pairs[layer.0] = pair);
+            (Vec::new(), PrecisionMap::new(pairs))
+        };
+        let of_group = |group: &crate::space::LayerGroup| -> Vec<_> {
+            group.candidates.iter().map(|&pair| map(&group.layers, pair)).collect()
+        };
+        self.space.groups().iter().flat_map(of_group).collect()
+    }
+
+    /// Losses of single choices for the additive model.
+    fn table(&mut self, isolated: &[(Vec<usize>, PrecisionMap)]) -> Result<Option<LossTable>, StageError> {
+        let spec = self.session.job.search;
+        let table = match spec.seed_table {
+            SeedTable::None => return Ok(None),
+            SeedTable::Eo => LossTable::proxy(self.errors()?, &self.problem)?,
+            SeedTable::IsolatedKl => {
+                let rows = self.evaluations.evaluate(EvaluationKind::Isolated, isolated)?;
+                let mut losses = rows.iter().map(|row| row.kl);
+                let groups = self.space.groups().iter();
+                let losses =
+                    groups.map(|group| losses.by_ref().take(group.candidates.len()).collect()).collect();
+                match spec.objective {
+                    Objective::Kl => LossTable::isolated(losses, &self.problem)?,
+                    // Flips and likelihood go with KL, but are not in its unit.
+                    Objective::Flips | Objective::Nll => LossTable::proxy(losses, &self.problem)?,
+                }
+            }
+        };
+        Ok(Some(table))
+    }
+
+    /// e_o summed over each group's layers, at each of its candidates.
+    fn errors(&self) -> Result<Vec<Vec<f64>>, StageError> {
+        let rows: Vec<SensitivityRow> = read_csv(&self.session.file("sensitivity.csv"))?;
+        let metric = self.session.job.search_space.sensitivity.metric;
+        let of_pair = |group: &crate::space::LayerGroup, pair: PrecisionPair| {
+            let mine = rows
+                .iter()
+                .filter(|row| row.pair == pair && group.layers.iter().any(|layer| layer.0 == row.layer));
+            mine.map(|row| driving_error(row, metric)).sum()
+        };
+        let of_group = |group: &crate::space::LayerGroup| {
+            group.candidates.iter().map(|&pair| of_pair(group, pair)).collect()
+        };
+        Ok(self.space.groups().iter().map(of_group).collect())
+    }
+}
+
+fn objectives(row: &EvaluationRow) -> Objectives {
+    Objectives { bits: row.equivalent_bits, loss: row.loss }
+}
+
+/// The space with the job's limits.
+fn problem(session: &Session<'_>, space: &Space, costs: &Costs) -> Result<Problem, StageError> {
+    let spec = &session.job.search;
+    let mut problem = Problem::of_space(space, costs.widths())?.with_max_loss(spec.max_loss)?;
+    if let Some(max) = spec.max_bits {
+        problem = problem.with_max_bits(max)?;
+    }
+    let bytes = |context: usize, scale: f64| -> Vec<Vec<f64>> {
+        let of_pair = |group: &crate::space::LayerGroup, pair| -> f64 {
+            group.layers.iter().map(|layer| scale * costs.layer_bytes(layer.0, pair, context) as f64).sum()
+        };
+        let groups = space.groups().iter();
+        groups.map(|group| group.candidates.iter().map(|&pair| of_pair(group, pair)).collect()).collect()
+    };
+    if let Some(limit) = spec.max_storage_bits {
+        let elements = (2 * costs.widths().iter().sum::<usize>() * limit.context) as f64;
+        let (name, unit) = ("max_storage_bits".into(), "bits an element".into());
+        let cost = Additive::new(bytes(limit.context, 8.0), elements)?;
+        problem = problem.with_limit(Limit { name, unit, cost, max: limit.bits })?;
+    }
+    if let Some(limit) = spec.max_cache {
+        let (name, unit) = ("max_cache".into(), "bytes".into());
+        let cost = Additive::new(bytes(limit.context, limit.batch as f64), 1.0)?;
+        problem = problem.with_limit(Limit { name, unit, cost, max: limit.bytes.0 as f64 })?;
+    }
+    Ok(problem)
+}

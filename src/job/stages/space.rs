@@ -1,0 +1,98 @@
+use linfa::ParamGuard;
+
+use super::sensitivity::driving_error;
+use super::session::Session;
+use super::{Outcome, StageError};
+use crate::job::ClusterSpec;
+use crate::precision::LayerId;
+use crate::report::{FileError, SensitivityRow, read_csv, read_text, write_text};
+use crate::space::{ClusterParams, LayerErrors, PairError, PruneParams, Space, SpaceSize, cluster};
+
+/// Prunes pairs and groups layers.
+pub(super) fn run(session: &Session<'_>) -> Result<Outcome, StageError> {
+    let rows: Vec<SensitivityRow> = read_csv(&session.file("sensitivity.csv"))?;
+    let space = space(session, &rows)?;
+    let path = session.file("space.yaml");
+    write_text(&path, &text(session, &space)?)?;
+    let summary = format!(
+        "{} layers in {} groups: {} maps, {} after pruning, {} to search",
+        space.n_layers(),
+        space.groups().len(),
+        size(space.size_before()),
+        size(space.size_pruned()),
+        size(space.size())
+    );
+    Ok(Outcome { files: vec![path], summary: vec![summary] })
+}
+
+/// Reads the groups back.
+pub(super) fn read(session: &Session<'_>) -> Result<Space, StageError> {
+    let path = session.file("space.yaml");
+    let content = |message: String| FileError::Content { path: path.clone(), place: String::new(), message };
+    let file: File = serde_yaml::from_str(&read_text(&path)?).map_err(|error| content(error.to_string()))?;
+    if file.space.n_layers() != session.n_layers() {
+        let (found, expected) = (file.space.n_layers(), session.n_layers());
+        return Err(content(format!("it has {found} layers, but the model has {expected}")).into());
+    }
+    Ok(file.space)
+}
+
+/// `space.yaml`: the space and where it comes from.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct File {
+    format: u32,
+    model: String,
+    version: String,
+    /// Decimal logarithms of the number of maps: before, after pruning, after grouping.
+    log10_sizes: [f64; 3],
+    #[serde(flatten)]
+    space: Space,
+}
+
+const FORMAT: u32 = 1;
+
+fn text(session: &Session<'_>, space: &Space) -> Result<String, StageError> {
+    let file = File {
+        format: FORMAT,
+        model: session.fingerprint.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        log10_sizes: [space.size_before(), space.size_pruned(), space.size()].map(|size| size.log10),
+        space: space.clone(),
+    };
+    serde_yaml::to_string(&file).map_err(|error| {
+        let (path, message) = (session.file("space.yaml"), error.to_string());
+        FileError::Content { path, place: String::new(), message }.into()
+    })
+}
+
+fn space(session: &Session<'_>, rows: &[SensitivityRow]) -> Result<Space, StageError> {
+    let spec = &session.job.search_space;
+    let prune = PruneParams { tolerance: spec.prune.tolerance };
+    let of_layer = |layer: usize| {
+        let points: Vec<PairError> = rows
+            .iter()
+            .filter(|row| row.layer == layer)
+            .map(|row| PairError { pair: row.pair, e_o: driving_error(row, spec.sensitivity.metric) })
+            .collect();
+        LayerErrors::pruned(LayerId(layer), &points, prune)
+    };
+    let layers = (0..session.n_layers()).map(of_layer).collect::<Result<Vec<_>, _>>()?;
+    let clustering = cluster(&layers, &params(&spec.cluster).check()?)?;
+    Ok(Space::of_clusters(spec.pairs.expand(), clustering)?)
+}
+
+fn params(spec: &ClusterSpec) -> ClusterParams {
+    let params = ClusterParams::default().eps(spec.eps).min_samples(spec.min_samples).noise(spec.noise);
+    match spec.groups {
+        Some(groups) => params.groups(groups),
+        None => params,
+    }
+}
+
+/// `15,625` maps where the count is small, `10^28.6` where it is not.
+fn size(size: SpaceSize) -> String {
+    match size.exact {
+        Some(count) if count < 1_000_000 => count.to_string(),
+        _ => format!("10^{:.1}", size.log10),
+    }
+}

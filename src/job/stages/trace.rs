@@ -1,0 +1,123 @@
+use super::session::Session;
+use super::{Outcome, StageError};
+use crate::model::{BosPolicy, Decoder, DecoderBackend, Tokenizer};
+use crate::parallel::in_order;
+use crate::tasks::{Prompt, prompts};
+use crate::trace::{EncodedPrompt, FORMAT, RecordError, Split, TOP, Trace, TraceMeta, record_document};
+
+/// Records the job's prompts and the model's continuation of them.
+pub(super) fn run<B: DecoderBackend>(
+    session: &Session<'_>,
+    decoder: &Decoder<B>,
+) -> Result<Outcome, StageError> {
+    let tokenizer = session.tokenizer()?;
+    let spec = session.job.trace.task_spec();
+    let prompts = prompts(&spec, &|text| count(&tokenizer, text))?;
+    let encoded = encode(&tokenizer, prompts)?;
+    check_context(session, &encoded)?;
+    let trace = record(session, decoder, &encoded, meta(session, &tokenizer))?;
+    trace.warnings().iter().for_each(|warning| session.observer().warn(warning));
+    warn_if_uncoded(session, &trace);
+    let path = session.file("trace.safetensors");
+    trace.write(&path)?;
+    let summary = format!(
+        "{} documents of {}, {} positions; {}",
+        trace.documents.len(),
+        trace.meta.task.name,
+        trace.positions(),
+        trace.meta.bos
+    );
+    Ok(Outcome { files: vec![path], summary: vec![summary] })
+}
+
+/// Tokens of a text as the model reads it; one that cannot be encoded counts as none and fails later, aloud.
+fn count(tokenizer: &Tokenizer, text: &str) -> usize {
+    tokenizer.encode_from_start(text, BosPolicy::Auto).map_or(0, |ids| ids.len())
+}
+
+fn encode(tokenizer: &Tokenizer, prompts: Vec<(Split, Prompt)>) -> Result<Vec<EncodedPrompt>, StageError> {
+    let encode = |(split, prompt): (Split, Prompt)| {
+        let tokens = tokenizer.encode_from_start(&prompt.text, BosPolicy::Auto)?;
+        Ok(EncodedPrompt { id: prompt.id, domain: prompt.domain.to_owned(), split, tokens })
+    };
+    prompts.into_iter().map(encode).collect()
+}
+
+fn check_context(session: &Session<'_>, prompts: &[EncodedPrompt]) -> Result<(), StageError> {
+    let longest = prompts.iter().map(|prompt| prompt.tokens.len()).max().unwrap_or(0);
+    let (needed, held) =
+        (longest + session.job.trace.max_new_tokens, session.checkpoint.config().max_position_embeddings);
+    if needed <= held {
+        return Ok(());
+    }
+    Err(StageError::Unmet {
+        message: format!(
+            "the longest prompt has {longest} tokens and may grow to {needed}, but `{}` is made for {held}",
+            session.resolved.id
+        ),
+        hint: Some("lower `trace.min_tokens` or `trace.max_new_tokens`".into()),
+    })
+}
+
+fn meta(session: &Session<'_>, tokenizer: &Tokenizer) -> TraceMeta {
+    let config = session.checkpoint.config();
+    let bos = match tokenizer.bos(BosPolicy::Auto).and_then(|id| Some((id, tokenizer.token(id)?))) {
+        Some((id, token)) => format!("BOS {token} ({id}) stands first, as the tokenizer says"),
+        None => "no BOS, as the tokenizer says".to_owned(),
+    };
+    TraceMeta {
+        format: FORMAT,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        model_id: session.resolved.id.clone(),
+        model_fingerprint: session.fingerprint.clone(),
+        n_layers: config.num_hidden_layers,
+        hidden_size: config.hidden_size,
+        vocab_size: config.vocab_size,
+        task: session.job.trace.task_spec(),
+        bos,
+        prompt_template: "plain".to_owned(),
+        top: TOP.min(config.vocab_size),
+        max_new_tokens: session.job.trace.max_new_tokens,
+    }
+}
+
+/// Document by document, as many at a time as there are threads.
+fn record<B: DecoderBackend>(
+    session: &Session<'_>,
+    decoder: &Decoder<B>,
+    prompts: &[EncodedPrompt],
+    meta: TraceMeta,
+) -> Result<Trace, StageError> {
+    let observer = session.observer();
+    observer.begin("trace", prompts.len() as u64, "documents");
+    let documents = in_order(session.context.threads, prompts.len(), |index| {
+        if observer.interrupted() {
+            return Err(StageError::Interrupted);
+        }
+        let document = record_document(decoder, &prompts[index], &meta).map_err(|error| match error {
+            RecordError::Model { source, .. } => StageError::Model(source),
+            error => StageError::Unmet { message: error.to_string(), hint: None },
+        })?;
+        observer.advance(1);
+        Ok(document)
+    })?;
+    let trace = Trace { meta, documents };
+    observer.end(&format!("{} documents, {} positions", trace.documents.len(), trace.positions()));
+    Ok(trace)
+}
+
+/// Under this share of coded elements a short sequence says little about its codes.
+const ENOUGH_CODED: f64 = 0.8;
+
+fn warn_if_uncoded(session: &Session<'_>, trace: &Trace) {
+    let scheme = &session.job.search_space.scheme;
+    let lengths = trace.documents.iter().map(|document| document.tokens.len());
+    let share = lengths.map(|len| scheme.coded_share(len)).fold(1.0, f64::min);
+    if share < ENOUGH_CODED {
+        session.observer().warn(&format!(
+            "only {:.0} % of the cache elements of the shortest sequence are coded (sinks and residual are \
+             exact): raise `trace.min_tokens`",
+            100.0 * share
+        ));
+    }
+}
