@@ -47,6 +47,11 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
+    /// One row by itself.
+    pub fn only(&self, index: usize) -> Self {
+        Self { data: &self.data[index * self.stride..], rows: 1, ..*self }
+    }
+
     /// Row `index`.
     pub fn row(&self, index: usize) -> &'a [f32] {
         &self.data[index * self.stride..][..self.width]

@@ -11,6 +11,7 @@ use burn::prelude::*;
 use burn::tensor::TensorData;
 use kvtune_kernels::matrix::stable_rows;
 use kvtune_kernels::pointwise;
+use rayon::prelude::*;
 
 use super::ModelError;
 use super::config::Config;
@@ -178,6 +179,37 @@ impl<B: DecoderBackend> Decoder<B> {
             cache.append(projected.k(), projected.v()).and_then(|()| cache.attend(projected.q(), &mut out));
         attended.map_err(|source| ModelError::Cache { layer: LayerId(layer), source })?;
         Ok(self.finish(layer, hidden, out))
+    }
+
+    /// One more token on each of several independent sequences, whose caches stand lane by lane; then the final
+    /// norm: `[lanes, hidden_size]`.
+    ///
+    /// Weights are read once for all lanes; a lane's numbers are those that it would have alone.
+    ///
+    /// # Errors
+    /// What a cache says, with the layer's number.
+    pub fn step<C: LayerCache>(
+        &self,
+        tokens: &[u32],
+        lanes: &mut [Vec<C>],
+    ) -> Result<Tensor<B, 2>, ModelError> {
+        let positions = lanes.iter().map(|caches| caches.first().map_or(0, |cache| cache.len()));
+        let angles = Angles::at(&self.config.rope, self.config.head_dim, positions);
+        let width = self.shape().q_width();
+        let mut hidden = self.embed(tokens);
+        for layer in 0..self.config.num_hidden_layers {
+            let projected = self.project(layer, &hidden, &angles);
+            let mut out = vec![0.0; tokens.len() * width];
+            let work = lanes.par_iter_mut().zip(out.par_chunks_exact_mut(width)).enumerate();
+            let attended = work.try_for_each(|(lane, (caches, out))| {
+                let cache = &mut caches[layer];
+                cache.append(projected.k().only(lane), projected.v().only(lane))?;
+                cache.attend(projected.q().only(lane), out)
+            });
+            attended.map_err(|source| ModelError::Cache { layer: LayerId(layer), source })?;
+            hidden = self.finish(layer, hidden, out);
+        }
+        Ok(self.final_norm(hidden))
     }
 
     /// All layers over the tokens that follow what the caches hold, then the final norm: `[tokens, hidden_size]`.

@@ -11,13 +11,18 @@ pub struct Angles {
 
 impl Angles {
     /// The angles of positions `start..start + len`.
+    pub fn new(rope: &Rope, head_dim: usize, start: usize, len: usize) -> Self {
+        Self::at(rope, head_dim, start..start + len)
+    }
+
+    /// The angles of some positions, in the order given.
     ///
     /// Position times frequency is rounded to f32 before the cosine, as the reference implementation does:
     /// at long contexts the exact product would turn keys by a visibly different angle.
-    pub fn new(rope: &Rope, head_dim: usize, start: usize, len: usize) -> Self {
+    pub fn at(rope: &Rope, head_dim: usize, positions: impl IntoIterator<Item = usize>) -> Self {
         let (frequencies, scale) = rope.inverse_frequencies(head_dim);
         let mut angles = Self { cos: Vec::new(), sin: Vec::new() };
-        for position in start..start + len {
+        for position in positions {
             for &frequency in &frequencies {
                 let (sin, cos) = f64::from(position as f32 * frequency).sin_cos();
                 angles.cos.push(cos as f32 * scale);

@@ -1,4 +1,6 @@
-use kvtune::model::to_host;
+use std::ops::ControlFlow;
+
+use kvtune::model::{generate, to_host};
 
 use crate::fixture::{all, numbers};
 
@@ -44,6 +46,21 @@ fn plain_operations_say_what_the_fused_ones_say() {
         let pairs = to_host(model.decoder.logits(fused)).into_iter().zip(to_host(model.plain.logits(plain)));
         for (fused, plain) in pairs {
             assert!((f64::from(fused) - f64::from(plain)).abs() < LOGITS, "{}: {fused}, {plain}", model.name);
+        }
+    }
+}
+
+#[test]
+fn prompts_side_by_side_go_on_as_each_does_alone() {
+    let go_on = |_: u32| ControlFlow::Continue(());
+    for model in all() {
+        let prompts = [&model.ids[..5], &model.ids[3..40], &model.ids[7..8]];
+        let caches = || model.decoder.full_caches();
+        let each = |_, token| go_on(token);
+        let together = generate::greedy_many(&model.decoder, caches, &prompts, 12, 2, &each).unwrap();
+        for (prompt, together) in prompts.iter().zip(&together) {
+            let alone = generate::greedy(&model.decoder, &mut caches(), prompt, 12, go_on).unwrap();
+            assert_eq!(&alone, together, "{}", model.name);
         }
     }
 }

@@ -1,9 +1,11 @@
+use std::ops::ControlFlow;
+
 use super::session::Session;
 use super::{Outcome, StageError};
-use crate::model::{BosPolicy, Decoder, DecoderBackend, Tokenizer};
+use crate::model::{BosPolicy, Decoder, DecoderBackend, Tokenizer, generate};
 use crate::parallel::in_order;
 use crate::tasks::{Prompt, prompts};
-use crate::trace::{EncodedPrompt, FORMAT, RecordError, Split, TOP, Trace, TraceMeta, record_document};
+use crate::trace::{EncodedPrompt, FORMAT, RecordError, Split, TOP, Trace, TraceMeta, record_continuation};
 
 /// Records the job's prompts and the model's continuation of them.
 pub(super) fn run<B: DecoderBackend>(
@@ -81,20 +83,22 @@ fn meta(session: &Session<'_>, tokenizer: &Tokenizer) -> TraceMeta {
     }
 }
 
-/// Document by document, as many at a time as there are threads.
+/// Continues all prompts side by side, then records each in one pass.
 fn record<B: DecoderBackend>(
     session: &Session<'_>,
     decoder: &Decoder<B>,
     prompts: &[EncodedPrompt],
     meta: TraceMeta,
 ) -> Result<Trace, StageError> {
-    let observer = session.observer();
+    let (observer, threads) = (session.observer(), session.context.threads);
+    let continuations = continue_all(session, decoder, prompts, meta.max_new_tokens)?;
     observer.begin("trace", prompts.len() as u64, "documents");
-    let documents = in_order(session.context.threads, prompts.len(), |index| {
+    let documents = in_order(threads, prompts.len(), |index| {
         if observer.interrupted() {
             return Err(StageError::Interrupted);
         }
-        let document = record_document(decoder, &prompts[index], &meta).map_err(|error| match error {
+        let recorded = record_continuation(decoder, &prompts[index], &continuations[index], &meta);
+        let document = recorded.map_err(|error| match error {
             RecordError::Model { source, .. } => StageError::Model(source),
             error => StageError::Unmet { message: error.to_string(), hint: None },
         })?;
@@ -104,6 +108,28 @@ fn record<B: DecoderBackend>(
     let trace = Trace { meta, documents };
     observer.end(&format!("{} documents, {} positions", trace.documents.len(), trace.positions()));
     Ok(trace)
+}
+
+fn continue_all<B: DecoderBackend>(
+    session: &Session<'_>,
+    decoder: &Decoder<B>,
+    prompts: &[EncodedPrompt],
+    max_new: usize,
+) -> Result<Vec<Vec<u32>>, StageError> {
+    let (observer, threads) = (session.observer(), session.context.threads);
+    observer.begin("generate", (prompts.len() * max_new) as u64, "tokens");
+    let each = |_, _| {
+        observer.advance(1);
+        if observer.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let tokens: Vec<&[u32]> = prompts.iter().map(|prompt| &prompt.tokens[..]).collect();
+    let caches = || decoder.full_caches();
+    let continuations = generate::greedy_many(decoder, caches, &tokens, max_new, threads, &each)?;
+    if observer.interrupted() {
+        return Err(StageError::Interrupted);
+    }
+    observer.end(&format!("{} tokens", continuations.iter().map(Vec::len).sum::<usize>()));
+    Ok(continuations)
 }
 
 /// Under this share of coded elements a short sequence says little about its codes.

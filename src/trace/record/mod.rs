@@ -110,23 +110,35 @@ pub fn record_document<M: Continue>(
     prompt: &EncodedPrompt,
     meta: &TraceMeta,
 ) -> Result<Document, RecordError<M::Error>> {
+    let fail = |source| RecordError::Model { id: prompt.id.clone(), source };
+    check_prompt(prompt, meta)?;
+    let continuation = model.continue_greedily(&prompt.tokens, meta.max_new_tokens).map_err(fail)?;
+    record_continuation(model, prompt, &continuation, meta)
+}
+
+/// Records one prompt with a greedy continuation that is known already, as a caller has it who continued many
+/// prompts at once.
+///
+/// # Errors
+/// See [`RecordError`].
+pub fn record_continuation<M: Continue>(
+    model: &M,
+    prompt: &EncodedPrompt,
+    continuation: &[u32],
+    meta: &TraceMeta,
+) -> Result<Document, RecordError<M::Error>> {
+    check_prompt(prompt, meta)?;
     let EncodedPrompt { id, domain, split, tokens } = prompt;
-    let fail = |source| RecordError::Model { id: id.clone(), source };
-    if tokens.is_empty() {
-        return Err(RecordError::EmptyPrompt { id: id.clone() });
-    }
-    check_tokens(tokens, prompt, meta)?;
-    let continuation = model.continue_greedily(tokens, meta.max_new_tokens).map_err(fail)?;
     if continuation.is_empty() {
         return Err(RecordError::EmptyContinuation { id: id.clone(), max_new_tokens: meta.max_new_tokens });
     }
-    check_tokens(&continuation, prompt, meta)?;
+    check_tokens(continuation, prompt, meta)?;
     let document = Document {
         id: id.clone(),
         domain: domain.clone(),
         split: *split,
         prompt_len: tokens.len(),
-        tokens: [tokens.as_slice(), &continuation].concat(),
+        tokens: [tokens.as_slice(), continuation].concat(),
         top_ids: Vec::new(),
         top_logits: Vec::new(),
         log_sum_exp: Vec::new(),
@@ -173,6 +185,13 @@ impl Document {
             self.log_sum_exp.push(log_sum_exp as f32);
         }
     }
+}
+
+fn check_prompt<E: Error>(prompt: &EncodedPrompt, meta: &TraceMeta) -> Result<(), RecordError<E>> {
+    if prompt.tokens.is_empty() {
+        return Err(RecordError::EmptyPrompt { id: prompt.id.clone() });
+    }
+    check_tokens(&prompt.tokens, prompt, meta)
 }
 
 fn check_tokens<E: Error>(
