@@ -4,15 +4,24 @@
 //! table. Same folder, same figures. Not part of the product: the tables in `results/` come from here.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints tables")]
 
+mod ablation;
+mod additive;
+mod bench;
 mod folder;
+mod layers;
 mod proxy;
 mod searchers;
+mod spaces;
 mod statistics;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use ablation::Plan;
+use anyhow::ensure;
+use bench::{Bench, BenchOptions};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use folder::Folder;
+use kvtune::score::Objective;
 
 #[derive(Parser)]
 #[command(about = "Experiments on how maps are searched for")]
@@ -31,6 +40,33 @@ enum Experiment {
         #[arg(long, value_name = "BITS")]
         max_bits: Option<f64>,
     },
+    /// The additive model's prediction against what random maps really cost
+    Additive {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        bench: BenchOptions,
+        /// Random maps
+        #[arg(long, default_value_t = 200)]
+        maps: usize,
+        /// Seed of the draw
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+    },
+    /// The additive front over single layers against that over groups
+    Layers {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        bench: BenchOptions,
+        /// Maps of each front that are evaluated
+        #[arg(long, default_value_t = 12)]
+        points: usize,
+    },
+    /// Searches without pruning and grouping, with either, with both
+    Ablation(Searches),
+    /// Searches with the three treatments of layers that are like no other
+    Noise(Searches),
 }
 
 #[derive(Args)]
@@ -43,17 +79,78 @@ struct Place {
 }
 
 impl Place {
-    fn out(&self) -> PathBuf {
-        self.out.clone().unwrap_or_else(|| self.job.clone())
+    fn open(&self) -> anyhow::Result<(Folder, PathBuf)> {
+        Ok((Folder::read(&self.job)?, self.out.clone().unwrap_or_else(|| self.job.clone())))
+    }
+
+    fn with_model(&self, options: &BenchOptions) -> anyhow::Result<(Folder, PathBuf, Bench)> {
+        let (folder, out) = self.open()?;
+        let bench = Bench::open(&folder, options, &out)?;
+        Ok((folder, out, bench))
+    }
+}
+
+#[derive(Args)]
+struct Searches {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    bench: BenchOptions,
+    /// Evaluations of each search, measurements included
+    #[arg(long, default_value_t = 100)]
+    evaluations: usize,
+    /// Searches of each kind
+    #[arg(long, default_value_t = 3)]
+    seeds: u64,
+    /// What is minimized next to bits
+    #[arg(long, value_enum, default_value_t = Loss::Kl)]
+    objective: Loss,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Loss {
+    Kl,
+    Flips,
+}
+
+impl Searches {
+    fn run(
+        &self,
+        name: &str,
+        spaces: fn(&Folder) -> anyhow::Result<Vec<spaces::Named>>,
+    ) -> anyhow::Result<String> {
+        ensure!(self.evaluations > 0, "`--evaluations` is 0, expected at least 1");
+        let (folder, out, mut bench) = self.place.with_model(&self.bench)?;
+        let objective = match self.objective {
+            Loss::Kl => Objective::Kl,
+            Loss::Flips => Objective::Flips,
+        };
+        let plan = Plan { objective, evaluations: self.evaluations, seeds: self.seeds };
+        let spaces = spaces(&folder)?;
+        ablation::run(&folder, &mut bench, (name, &spaces), plan, &out)
     }
 }
 
 fn main() -> anyhow::Result<()> {
-    let text = match Cli::parse().experiment {
-        Experiment::Searchers { place, max_bits } => {
-            searchers::run(&Folder::read(&place.job)?, max_bits, &place.out())?
-        }
-    };
-    print!("{text}");
+    print!("{}", run(&Cli::parse().experiment)?);
     Ok(())
+}
+
+fn run(experiment: &Experiment) -> anyhow::Result<String> {
+    match experiment {
+        Experiment::Searchers { place, max_bits } => {
+            let (folder, out) = place.open()?;
+            searchers::run(&folder, *max_bits, &out)
+        }
+        Experiment::Additive { place, bench, maps, seed } => {
+            let (folder, out, mut bench) = place.with_model(bench)?;
+            additive::run(&folder, &mut bench, *maps, *seed, &out)
+        }
+        Experiment::Layers { place, bench, points } => {
+            let (folder, out, mut bench) = place.with_model(bench)?;
+            layers::run(&folder, &mut bench, *points, &out)
+        }
+        Experiment::Ablation(searches) => searches.run("ablation", spaces::ablation),
+        Experiment::Noise(searches) => searches.run("noise", spaces::noise),
+    }
 }

@@ -38,6 +38,21 @@ pub(crate) fn share(front: &Archive, reference: Objectives) -> f64 {
     front.hypervolume(reference) / (reference.bits * reference.loss)
 }
 
+/// The loss that a front has at so many bits: ln loss is linear between neighbors; `None` beyond the ends, or where a
+/// neighbor's loss is not above 0.
+pub(crate) fn at_bits(front: &[Objectives], bits: f64) -> Option<f64> {
+    let mut front = front.to_vec();
+    front.sort_by(|a, b| a.bits.total_cmp(&b.bits));
+    let above = front.iter().position(|at| at.bits >= bits)?;
+    let (low, high) = (front[above.saturating_sub(1)], front[above]);
+    if bits < low.bits || low.loss <= 0.0 || high.loss <= 0.0 {
+        return None;
+    }
+    let width = high.bits - low.bits;
+    let place = if width > 0.0 { (bits - low.bits) / width } else { 1.0 };
+    Some((low.loss.ln() * (1.0 - place) + high.loss.ln() * place).exp())
+}
+
 /// Slope of the line through the origin that fits best: Σxy / Σx².
 pub(crate) fn slope(x: &[f64], y: &[f64]) -> f64 {
     let product: f64 = x.iter().zip(y).map(|(x, y)| x * y).sum();
@@ -77,6 +92,16 @@ mod tests {
         let mut front = Archive::default();
         front.insert(&Genome::new(vec![0]), Objectives { bits: 4.4, loss: 5.5 });
         assert!((share(&front, box_) - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn between_two_points_of_a_front_the_loss_is_their_geometric_mean() {
+        let front = [(4.0, 1.0), (2.0, 4.0)].map(|(bits, loss)| Objectives { bits, loss });
+        let at = |bits| at_bits(&front, bits);
+        assert!(at(3.0).is_some_and(|loss| (loss - 2.0).abs() < 1e-12));
+        assert!(at(2.0).is_some_and(|loss| (loss - 4.0).abs() < 1e-12));
+        assert!(at(4.0).is_some_and(|loss| (loss - 1.0).abs() < 1e-12));
+        assert_eq!((at(1.9), at(4.1), at_bits(&[], 3.0)), (None, None, None));
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub(super) const THREADS: &str = "KVTUNE_THREADS";
 pub(super) const CACHE: &str = "KVTUNE_CACHE";
 
 /// Where models are found, as the user's other tools are set up (hub variables in the order of hf-hub's own tools).
-pub(super) fn registry(offline: bool) -> Registry {
+pub fn registry(offline: bool) -> Registry {
     Registry { cache: cache(), hub: hub(), offline: offline || flag("HF_HUB_OFFLINE") }
 }
 

@@ -16,6 +16,8 @@ mod output;
 mod progress;
 mod table;
 
+pub use env::registry;
+
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};

@@ -6,7 +6,7 @@ use crate::quant::{
     Axis, Codebook, Group, KeyBias, Metadata, OneBit, Prefill, Scheme, SchemeName, TensorSpec, Zero,
 };
 use crate::sensitivity::Metric;
-use crate::space::{GroupRange, Noise};
+use crate::space::{ClusterParams, GroupRange, Noise};
 
 /// What a search may choose from: the scheme, the candidate pairs, and how pairs and layers are thinned out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -158,6 +158,17 @@ pub struct ClusterSpec {
     pub noise: Noise,
     /// Look for an `eps` that gives so many groups, instead of the one above.
     pub groups: Option<GroupRange>,
+}
+
+impl ClusterSpec {
+    /// As clustering takes them; not checked yet.
+    pub fn params(&self) -> ClusterParams {
+        let params = ClusterParams::default().eps(self.eps).min_samples(self.min_samples).noise(self.noise);
+        match self.groups {
+            Some(groups) => params.groups(groups),
+            None => params,
+        }
+    }
 }
 
 impl Default for ClusterSpec {

@@ -5,10 +5,9 @@ use linfa::ParamGuard;
 use super::sensitivity::driving_error;
 use super::session::Session;
 use super::{Outcome, StageError};
-use crate::job::ClusterSpec;
 use crate::precision::LayerId;
 use crate::report::{FileError, SensitivityRow, read_csv, read_text, write_text};
-use crate::space::{ClusterParams, LayerErrors, PairError, PruneParams, Space, SpaceSize, cluster};
+use crate::space::{LayerErrors, PairError, PruneParams, Space, SpaceSize, cluster};
 
 /// Prunes pairs and groups layers.
 pub(super) fn run(session: &Session<'_>) -> Result<Outcome, StageError> {
@@ -88,16 +87,8 @@ fn space(session: &Session<'_>, rows: &[SensitivityRow]) -> Result<Space, StageE
         LayerErrors::pruned(LayerId(layer), &points, prune)
     };
     let layers = (0..session.n_layers()).map(of_layer).collect::<Result<Vec<_>, _>>()?;
-    let clustering = cluster(&layers, &params(&spec.cluster).check()?)?;
+    let clustering = cluster(&layers, &spec.cluster.params().check()?)?;
     Ok(Space::of_clusters(spec.pairs.expand(), clustering)?)
-}
-
-fn params(spec: &ClusterSpec) -> ClusterParams {
-    let params = ClusterParams::default().eps(spec.eps).min_samples(spec.min_samples).noise(spec.noise);
-    match spec.groups {
-        Some(groups) => params.groups(groups),
-        None => params,
-    }
 }
 
 /// `15,625` maps where the count is small, `10^28.6` where it is not.

@@ -1,0 +1,180 @@
+//! True evaluations: a job's model on its trace, each map once.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use burn_flex::Flex;
+use clap::Args;
+use kvtune::cache::Simulation;
+use kvtune::cli::registry;
+use kvtune::model::{Checkpoint, Decoder};
+use kvtune::precision::{PrecisionMap, equivalent_bits};
+use kvtune::progress::Silent;
+use kvtune::report::{map_text, read_csv, write_csv};
+use kvtune::score::{Objective, Scorer, Tally, simulation};
+use kvtune::search::{Genome, Objectives};
+use kvtune::space::Space;
+use kvtune::trace::{Document, Split, Trace};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::folder::Folder;
+use crate::statistics::reference;
+
+/// Maps between two writes of the memo.
+const BETWEEN_WRITES: usize = 8;
+
+/// What true evaluations run on.
+#[derive(Args)]
+pub(crate) struct BenchOptions {
+    /// Only so many documents of the search split; default: all
+    #[arg(long)]
+    documents: Option<usize>,
+    /// Threads
+    #[arg(short = 'j', long, default_value_t = 2)]
+    threads: usize,
+}
+
+/// One map evaluated: a row of the memo, `measured.csv`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    /// Hash of model, scheme, trace and number of documents.
+    inputs: String,
+    #[serde(with = "map_text")]
+    pub(crate) map: PrecisionMap,
+    pub(crate) equivalent_bits: f64,
+    pub(crate) kl: f64,
+    pub(crate) flips: f64,
+    nll: f64,
+}
+
+impl Measured {
+    pub(crate) fn objectives(&self, objective: Objective) -> Objectives {
+        let loss = match objective {
+            Objective::Flips => self.flips,
+            Objective::Kl => self.kl,
+            Objective::Nll => self.nll,
+        };
+        Objectives { bits: self.equivalent_bits, loss }
+    }
+}
+
+/// Evaluates maps, and remembers them in `measured.csv`: a run that was stopped goes on, experiments share.
+pub(crate) struct Bench {
+    decoder: Decoder<Flex>,
+    simulation: Simulation,
+    trace: Trace,
+    documents: usize,
+    threads: usize,
+    inputs: String,
+    path: PathBuf,
+    /// All of the file, other inputs too, by inputs and map.
+    memo: BTreeMap<(String, String), Measured>,
+}
+
+impl Bench {
+    pub(crate) fn open(folder: &Folder, options: &BenchOptions, out: &Path) -> anyhow::Result<Self> {
+        rayon::ThreadPoolBuilder::new().num_threads(options.threads).build_global()?;
+        let resolved = registry(true).resolve(&folder.job.model, &Silent)?;
+        let checkpoint = Checkpoint::open(&resolved.path)?;
+        let fingerprint = checkpoint.fingerprint()?.to_string();
+        let decoder = Decoder::load(&checkpoint, &Default::default())?;
+        let trace_path = folder.path.join("trace.safetensors");
+        let trace = Trace::read(&trace_path)?;
+        trace.check_model(&trace_path, &resolved.id, &fingerprint, folder.space.n_layers())?;
+        let all = trace.split(Split::Search).count();
+        let documents = options.documents.unwrap_or(all).min(all);
+        let scheme = &folder.job.search_space.scheme;
+        let longest = trace.split(Split::Search).map(|document| document.tokens.len()).max().unwrap_or(0);
+        let simulation = simulation(&decoder, scheme, longest)?;
+        let scheme = serde_yaml::to_string(scheme)?;
+        let inputs = digest(&[&fingerprint, &scheme, &trace.content_key(), &documents.to_string()]);
+        let path = out.join("measured.csv");
+        let rows: Vec<Measured> = if path.exists() { read_csv(&path)? } else { Vec::new() };
+        let memo = rows.into_iter().map(|row| ((row.inputs.clone(), row.map.to_string()), row)).collect();
+        let threads = options.threads;
+        Ok(Self { decoder, simulation, trace, documents, threads, inputs, path, memo })
+    }
+
+    /// Evaluates maps in order; `what` names them on standard error.
+    pub(crate) fn measure(&mut self, what: &str, maps: &[PrecisionMap]) -> anyhow::Result<Vec<Measured>> {
+        let mut open: Vec<PrecisionMap> = Vec::new();
+        for map in maps {
+            if !self.memo.contains_key(&self.key(map)) && !open.contains(map) {
+                open.push(map.clone());
+            }
+        }
+        let started = Instant::now();
+        for (index, chunk) in open.chunks(BETWEEN_WRITES).enumerate() {
+            self.evaluate(chunk)?;
+            let done = index * BETWEEN_WRITES + chunk.len();
+            eprintln!("{what}: {done} of {} maps, {:.0} s", open.len(), started.elapsed().as_secs_f64());
+        }
+        let known = |map| self.memo.get(&self.key(map)).cloned().context("a map was not evaluated");
+        maps.iter().map(known).collect()
+    }
+
+    fn evaluate(&mut self, maps: &[PrecisionMap]) -> anyhow::Result<()> {
+        let documents: Vec<&Document> = self.trace.split(Split::Search).take(self.documents).collect();
+        let scorer = Scorer::new(&self.decoder, &self.simulation, documents, self.threads);
+        let tallies = scorer.evaluate(maps, &Silent)?;
+        let width = self.decoder.config().head_shape().kv_width();
+        for (map, tallies) in maps.iter().zip(&tallies) {
+            let tally = Tally::pooled(tallies);
+            let row = Measured {
+                inputs: self.inputs.clone(),
+                map: map.clone(),
+                equivalent_bits: equivalent_bits(map, &vec![width; map.n_layers()]).get(),
+                kl: tally.mean(Objective::Kl),
+                flips: tally.mean(Objective::Flips),
+                nll: tally.mean(Objective::Nll),
+            };
+            self.memo.insert(self.key(map), row);
+        }
+        let rows: Vec<&Measured> = self.memo.values().collect();
+        Ok(write_csv(&self.path, &rows)?)
+    }
+
+    fn key(&self, map: &PrecisionMap) -> (String, String) {
+        (self.inputs.clone(), map.to_string())
+    }
+
+    /// KL of each choice of each group alone.
+    pub(crate) fn isolated(&mut self, what: &str, space: &Space) -> anyhow::Result<Vec<Vec<f64>>> {
+        let groups = space.groups().iter().enumerate();
+        let alone = groups.flat_map(|(group, layers)| {
+            (0..layers.candidates.len()).filter_map(move |choice| space.alone(group, choice))
+        });
+        let mut kl = self.measure(what, &alone.collect::<Vec<_>>())?.into_iter().map(|row| row.kl);
+        let of_group = |group: &kvtune::space::LayerGroup| kl.by_ref().take(group.candidates.len()).collect();
+        Ok(space.groups().iter().map(of_group).collect())
+    }
+
+    /// Genomes of a space.
+    pub(crate) fn genomes(
+        &mut self,
+        what: &str,
+        space: &Space,
+        genomes: &[Genome],
+    ) -> anyhow::Result<Vec<Measured>> {
+        let maps: Option<Vec<PrecisionMap>> = genomes.iter().map(|genome| space.map(genome)).collect();
+        match maps {
+            Some(maps) => self.measure(what, &maps),
+            None => bail!("a genome is not of the space"),
+        }
+    }
+
+    /// The box of hypervolumes: 1.1 × the worst of the uniform configurations.
+    pub(crate) fn reference(&mut self, space: &Space, objective: Objective) -> anyhow::Result<Objectives> {
+        let uniform = space.pairs().iter().map(|&pair| PrecisionMap::uniform(space.n_layers(), pair));
+        let rows = self.measure("uniform", &uniform.collect::<Vec<_>>())?;
+        Ok(reference(rows.iter().map(|row| row.objectives(objective))))
+    }
+}
+
+fn digest(parts: &[&str]) -> String {
+    let whole = Sha256::digest(parts.join("\0"));
+    whole[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
