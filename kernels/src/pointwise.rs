@@ -1,6 +1,6 @@
 //! What a decoder does between its matrix products, in one pass each over contiguous rows.
 //!
-//! Loops are written in lanes of [`LANES`] so that the compiler vectorizes them for the widest instruction set
+//! Loops are written in lanes of `LANES` so that the compiler vectorizes them for the widest instruction set
 //! the processor has (chosen at run time by `pulp`); sums run over fixed lanes, so a result does not depend on
 //! the instruction set.
 

@@ -128,7 +128,7 @@ impl<'de> serde::de::Visitor<'de> for PairsVisitor {
     }
 }
 
-/// How the error of a pair is measured (method, section 3).
+/// How the error of a pair is measured; see [`crate::sensitivity`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SensitivitySpec {
@@ -138,7 +138,7 @@ pub struct SensitivitySpec {
     pub accumulate: bool,
 }
 
-/// How dominated pairs are dropped (method, section 4).
+/// How dominated pairs are dropped; see [`crate::space::prune`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PruneSpec {
@@ -146,7 +146,7 @@ pub struct PruneSpec {
     pub tolerance: f64,
 }
 
-/// How like layers are grouped (method, section 5).
+/// How like layers are grouped; see [`crate::space::cluster()`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClusterSpec {
