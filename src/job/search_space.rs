@@ -2,9 +2,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::precision::{Bits, PrecisionPair};
-use crate::quant::{
-    Axis, Codebook, Group, KeyBias, Metadata, OneBit, Prefill, Scheme, SchemeName, TensorSpec, Zero,
-};
+use crate::quant::{Scheme, SchemeName};
 use crate::sensitivity::Metric;
 use crate::space::{GroupRange, Noise};
 
@@ -38,26 +36,9 @@ impl Default for SearchSpace {
 
 /// A scheme as its paper defines it, every option at its default.
 pub fn default_scheme(name: SchemeName) -> Scheme {
-    let head = TensorSpec { axis: Axis::Token, group: Group::Head, residual: 0 };
-    let (key, value) = match name {
-        SchemeName::PerTokenAsym => (head, head),
-        SchemeName::Kivi => (
-            TensorSpec { axis: Axis::Channel, group: Group::Size(32), residual: 32 },
-            TensorSpec { axis: Axis::Token, group: Group::Size(32), residual: 0 },
-        ),
-    };
-    Scheme {
-        name,
-        key,
-        value,
-        zero: Zero::default(),
-        metadata: Metadata::default(),
-        one_bit: OneBit::default(),
-        codebook: Codebook::default(),
-        sinks: 0,
-        hadamard: false,
-        key_bias: KeyBias::default(),
-        prefill: Prefill::default(),
+    match name {
+        SchemeName::Kivi => Scheme::kivi(),
+        SchemeName::PerTokenAsym => Scheme::per_token_asym(),
     }
 }
 

@@ -377,8 +377,7 @@ impl<B: DecoderBackend> Run<'_, B> {
         }
         let started = SystemTime::now();
         let result = self.run(stage);
-        // Files are whole even where no map was good enough.
-        if matches!(result, Ok(_) | Err(StageError::NoMap { .. })) {
+        if result.is_ok() {
             self.ledger.finish(self.session, stage, started)?;
         }
         result
