@@ -136,6 +136,16 @@ impl Space {
         Some(PrecisionMap::new(pairs))
     }
 
+    /// The map in which one group alone has one of its candidates and all other layers are at full precision;
+    /// `None` when there is no such candidate.
+    pub fn alone(&self, group: usize, choice: usize) -> Option<PrecisionMap> {
+        let LayerGroup { layers, candidates, .. } = self.groups.get(group)?;
+        let pair = *candidates.get(choice)?;
+        let mut pairs = vec![PrecisionPair::FULL; self.n_layers];
+        layers.iter().for_each(|layer| pairs[layer.0] = pair);
+        Some(PrecisionMap::new(pairs))
+    }
+
     /// The genome of the map that has `pair` in every layer, if every group still offers it.
     pub fn uniform(&self, pair: PrecisionPair) -> Option<Genome> {
         let choice = |group: &LayerGroup| group.candidates.iter().position(|&candidate| candidate == pair);
@@ -179,6 +189,14 @@ groups:
         assert_eq!(map.to_string(), "0 KV4, 1-2 KV2");
         assert_eq!(space().map(&Genome::new(vec![1, 3])), None);
         assert_eq!(space().map(&Genome::new(vec![1])), None);
+    }
+
+    #[test]
+    fn a_group_alone_leaves_the_others_at_full_precision() {
+        let map = space().alone(1, 1).expect("a candidate of the group");
+        assert_eq!(map.to_string(), "0 KV16, 1-2 K4V2");
+        assert_eq!(space().alone(1, 3), None);
+        assert_eq!(space().alone(2, 0), None);
     }
 
     #[test]

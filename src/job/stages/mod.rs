@@ -29,6 +29,8 @@ use crate::space::{ClusterParamsError, SpaceError};
 use crate::tasks::TaskError;
 use crate::trace::{Trace, TraceError};
 
+pub use self::space::read_space;
+
 use self::ledger::Ledger;
 use self::session::Session;
 use super::error::JobError;

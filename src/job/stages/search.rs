@@ -120,15 +120,11 @@ impl<B: DecoderBackend> Driver<'_, B> {
 
     /// Each choice of each group with all other layers at full precision, group by group.
     fn isolated_maps(&self) -> Vec<(Vec<usize>, PrecisionMap)> {
-        let map = |layers: &[crate::precision::LayerId], pair: PrecisionPair| {
-            let mut pairs = vec![PrecisionPair::FULL; self.space.n_layers()];
-            layers.iter().for_each(|layer| pairs[layer.0] = pair);
-            (Vec::new(), PrecisionMap::new(pairs))
+        let of_group = |(group, layers): (usize, &crate::space::LayerGroup)| {
+            let alone = move |choice| Some((Vec::new(), self.space.alone(group, choice)?));
+            (0..layers.candidates.len()).filter_map(alone)
         };
-        let of_group = |group: &crate::space::LayerGroup| -> Vec<_> {
-            group.candidates.iter().map(|&pair| map(&group.layers, pair)).collect()
-        };
-        self.space.groups().iter().flat_map(of_group).collect()
+        self.space.groups().iter().enumerate().flat_map(of_group).collect()
     }
 
     /// Losses of single choices for the additive model.

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use linfa::ParamGuard;
 
 use super::sensitivity::driving_error;
@@ -25,16 +27,25 @@ pub(super) fn run(session: &Session<'_>) -> Result<Outcome, StageError> {
     Ok(Outcome { files: vec![path], summary: vec![summary] })
 }
 
-/// Reads the groups back.
+/// Reads the groups back, for the session's model.
 pub(super) fn read(session: &Session<'_>) -> Result<Space, StageError> {
     let path = session.file("space.yaml");
-    let content = |message: String| FileError::Content { path: path.clone(), place: String::new(), message };
-    let file: File = serde_yaml::from_str(&read_text(&path)?).map_err(|error| content(error.to_string()))?;
-    if file.space.n_layers() != session.n_layers() {
-        let (found, expected) = (file.space.n_layers(), session.n_layers());
-        return Err(content(format!("it has {found} layers, but the model has {expected}")).into());
+    let space = read_space(&path)?;
+    if space.n_layers() != session.n_layers() {
+        let (found, expected) = (space.n_layers(), session.n_layers());
+        let message = format!("it has {found} layers, but the model has {expected}");
+        return Err(FileError::content(&path, "", message).into());
     }
-    Ok(file.space)
+    Ok(space)
+}
+
+/// Reads the groups of a `space.yaml`, whatever model they are for.
+///
+/// # Errors
+/// [`FileError`] when the file cannot be read or holds no space.
+pub fn read_space(path: &Path) -> Result<Space, FileError> {
+    let file: Result<File, _> = serde_yaml::from_str(&read_text(path)?);
+    Ok(file.map_err(|error| FileError::content(path, "", error.to_string()))?.space)
 }
 
 /// `space.yaml`: the space and where it comes from.
