@@ -60,7 +60,7 @@ impl Visible<'_> {
     }
 
     /// Columns that query `i` sees.
-    fn seen(&self, i: usize) -> std::ops::Range<usize> {
+    fn seen(&self, i: usize) -> Range<usize> {
         self.first(i) - self.begin()..self.start + i + 1 - self.begin()
     }
 

@@ -129,6 +129,7 @@ mod tests {
             batch: 1,
             stages: vec![StageRecord {
                 stage: String::from("trace"),
+                key: String::from("cd"),
                 started: utc(UNIX_EPOCH),
                 elapsed_s: 1.5,
                 threads: 2,

@@ -50,11 +50,6 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
         hex(&Sha256::digest(format!("{}\0{map}", self.inputs)))
     }
 
-    /// The rows so far, in the order asked.
-    pub(super) fn rows(&self) -> &[EvaluationRow] {
-        &self.rows
-    }
-
     /// Scores maps in order, a genome with each where it has one; the file grows as they are done.
     ///
     /// # Errors
