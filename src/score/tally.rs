@@ -70,6 +70,7 @@ impl Tally {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "sums of quarters are exact")]
 mod tests {
     use super::*;
 
