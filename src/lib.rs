@@ -3,9 +3,10 @@
 //! The tree is the pipeline; reading the modules in this order is following the data:
 //!
 //! ```text
-//! model id / dir / gguf ─▶ model ─▶ trace ─▶ sensitivity ─▶ space ─▶ search ─▶ report ─▶ YAML, CSV, SVG
-//!        task prompts ──────────────┘              ▲          (prune, group)  ▲
-//!                                           quant, cache                    score
+//! model id / dir / gguf ─▶ model ─▶ trace ─▶ sensitivity ─▶ space ─▶ search ─▶ select ─▶ report ─▶ YAML, CSV, SVG
+//!        task prompts ──────────────┘             ▲        (prune,     ▲          ▲
+//!                                                 │         group)     └── score ─┘
+//!                                         cache ◀ quant ◀ kernels          (runs maps on the model)
 //! ```
 //!
 //! | module | what lives there |
@@ -19,9 +20,11 @@
 //! | [`space`] | Pareto-efficient pairs per layer, groups of like layers |
 //! | [`search`] | searchers over a space, on an ask/tell interface |
 //! | [`score`] | runs precision maps over a trace |
+//! | [`select`] | intervals on losses, and which map of a front to take |
 //! | [`report`] | the files a job leaves behind |
 //! | [`job`] | a calibration job: its YAML and its stages, in order |
 //! | [`cli`] | arguments, environment, printing, exit codes |
+//! | [`parallel`], [`progress`] | work in order on some threads; who hears of progress |
 //!
 //! The method is KVTuner's (Li et al., ICML 2025, arXiv:2502.04420); where the paper is silent and we had to
 //! decide, the item's documentation says **ours**. `ARCHITECTURE.md` states what each module must not know.

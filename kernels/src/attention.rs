@@ -4,8 +4,8 @@
 //! depends on when the query is asked, so it is a number per query. Both versions of a tensor lie side by side
 //! ([`Source`]), a block of queries is two products with each, and the few tokens where the queries of
 //! one block disagree are computed both ways. Tokens go through products in chunks at fixed places, so that a
-//! query's result is the same bits whether it comes alone or among others. The two halves, [`probabilities`] and [`weigh`], stand alone as
-//! well: sensitivity shares the first between many value widths.
+//! query's result is the same bits whether it comes alone or among others. The two halves, [`probabilities`] and
+//! [`weigh`], stand alone as well: sensitivity shares the first between many value widths.
 //!
 //! All query heads of one KV head go together: row `h * queries + i` is query i of head h.
 
@@ -60,7 +60,7 @@ impl Visible<'_> {
     }
 
     /// Columns that query `i` sees.
-    fn seen(&self, i: usize) -> std::ops::Range<usize> {
+    fn seen(&self, i: usize) -> Range<usize> {
         self.first(i) - self.begin()..self.start + i + 1 - self.begin()
     }
 

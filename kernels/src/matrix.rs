@@ -80,6 +80,7 @@ pub fn multiply(out: &mut [f32], stride: usize, accumulate: bool, a: Matrix<'_>,
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "products of small integers, and the same bits twice, are exact")]
 mod tests {
     use super::*;
 

@@ -1,6 +1,6 @@
 //! What a decoder does between its matrix products, in one pass each over contiguous rows.
 //!
-//! Loops are written in lanes of [`LANES`] so that the compiler vectorizes them for the widest instruction set
+//! Loops are written in lanes of 16 so that the compiler vectorizes them for the widest instruction set
 //! the processor has (chosen at run time by `pulp`); sums run over fixed lanes, so a result does not depend on
 //! the instruction set.
 
@@ -104,7 +104,7 @@ pub(crate) fn exp(x: f32) -> f32 {
     let p = p * r + 8.333_452e-3;
     let p = p * r + 4.166_579_6e-2;
     let p = p * r + 1.666_666_5e-1;
-    let p = p * r + 5.000_000_1e-1;
+    let p = p * r + 0.5;
     let e = p * (r * r) + r + 1.0;
     // In two factors, so that neither exponent leaves the normal range.
     let exponent = shifted.to_bits() as i32 - MAGIC.to_bits() as i32;
@@ -116,6 +116,7 @@ pub(crate) fn exp(x: f32) -> f32 {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "these values are exact")]
 mod tests {
     use super::*;
 

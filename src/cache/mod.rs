@@ -1,7 +1,8 @@
 //! What attention reads: one trait, small types behind it.
 //!
 //! A [`LayerCache`] takes the keys and values of new tokens and answers queries. The decoder knows only the
-//! trait, so full precision, simulation, packed codes and the probes of `sensitivity` are one code path.
+//! trait, so full precision and simulation are one code path; `sensitivity` uses the parts behind it,
+//! [`CodedTensor`] and [`attend()`].
 //! Depends on `quant` (schemes) and `kvtune-kernels` (codecs, attention); knows no task and no search.
 
 mod attend;
@@ -43,7 +44,7 @@ pub trait LayerCache: Send {
     /// Attention outputs of the queries of the newest `q.rows` tokens, before the output projection.
     ///
     /// # Errors
-    /// [`CacheError`] where an activation is not finite (probes check; plain caches pass it on).
+    /// [`CacheError`], should a kind of cache have one; those here answer whatever they hold.
     fn attend(&mut self, q: Rows<'_>, out: &mut [f32]) -> Result<(), CacheError>;
 }
 

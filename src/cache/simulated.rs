@@ -10,7 +10,7 @@ use crate::quant::{Scheme, Tensor};
 /// A layer's rotated key bias, `[positions, n_kv_heads * head_dim]`: what `key_bias: subtract` takes off a key.
 pub type KeyBiasTable = Arc<[f32]>;
 
-/// A cache whose tokens are coded and decoded at once: the numbers of a packed cache without its memory.
+/// A cache whose tokens are coded and decoded at once: what codes would read as, held as f32.
 pub struct SimulatedCache {
     shape: HeadShape,
     window: Option<usize>,

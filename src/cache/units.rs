@@ -4,8 +4,7 @@ use crate::quant::Prefill;
 ///
 /// A prompt is one unit: its queries read the cache as it stands after the whole prompt. A declared shared
 /// prefix is a unit of its own. A query of the continuation at position i reads the state of i + 1 tokens.
-/// So all positions of prompt and continuation can be scored in one pass that equals step-by-step decoding
-/// (method, section 2).
+/// So all positions of prompt and continuation can be scored in one pass that equals step-by-step decoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Units {
     /// One past the last token of each unit, ascending.

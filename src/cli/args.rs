@@ -43,7 +43,7 @@ pub(super) struct Global {
     #[arg(long, global = true)]
     pub(super) no_progress: bool,
     /// Threads to work on, 0 for all cores; changes time, never results
-    #[arg(short = 'j', long, global = true, value_name = "N", env = env::THREADS, default_value_t = 0)]
+    #[arg(short = 'j', long, global = true, value_name = "N", env = env::THREADS, default_value_t = 0, value_parser = threads)]
     pub(super) threads: usize,
     /// What the model runs on
     #[arg(long, global = true, value_name = "DEVICE", default_value = "cpu")]
@@ -51,6 +51,28 @@ pub(super) struct Global {
     /// Touch no network
     #[arg(long, global = true)]
     pub(super) offline: bool,
+}
+
+/// More threads than any one machine has cores are a typing error.
+fn threads(typed: &str) -> Result<usize, String> {
+    within(typed, 0..=1024)
+}
+
+/// A window of one token has no token to predict.
+fn window(typed: &str) -> Result<usize, String> {
+    within(typed, 2..=1 << 20)
+}
+
+fn windows(typed: &str) -> Result<usize, String> {
+    within(typed, 1..=usize::MAX)
+}
+
+fn within(typed: &str, range: std::ops::RangeInclusive<usize>) -> Result<usize, String> {
+    let found = typed.parse().ok().filter(|found| range.contains(found));
+    found.ok_or_else(|| match *range.end() {
+        usize::MAX => format!("expected a whole number of at least {}", range.start()),
+        most => format!("expected a whole number from {} to {most}", range.start()),
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -238,10 +260,10 @@ pub(super) struct EvalArgs {
     #[arg(long, value_name = "SCHEME", default_value = "kivi")]
     pub(super) scheme: String,
     /// Tokens of a window
-    #[arg(long, value_name = "N", default_value_t = 1024)]
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = window)]
     pub(super) window: usize,
     /// Windows at most, from the start of the text
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = windows)]
     pub(super) windows: Option<usize>,
     #[command(flatten)]
     pub(super) format: FormatArgs,

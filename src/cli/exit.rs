@@ -75,9 +75,12 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn code(error: &anyhow::Error) -> u8 {
     let stage: Option<&StageError> = find(error);
     match stage {
-        Some(StageError::Interrupted) => return INTERRUPTED,
-        Some(StageError::Job(job)) => return job_code(job),
+        Some(stage) if stage.is_interruption() => return INTERRUPTED,
+        Some(stage) if stage.is_in_the_job() => return USAGE,
         _ => {}
+    }
+    if matches!(find(error), Some(ModelError::Interrupted { .. })) {
+        return INTERRUPTED;
     }
     if let Some(job) = find::<JobError>(error) {
         return job_code(job);
@@ -110,7 +113,12 @@ mod tests {
     fn exit_codes_follow_who_can_mend_it() {
         let unmet = StageError::Unmet { message: String::from("no map"), hint: None };
         let pair = JobError::value("j".as_ref(), "pairs", "no such pair");
-        let cases: [(anyhow::Error, u8); 5] = [
+        let stopped = || ModelError::Interrupted { model: String::from("m") };
+        let missing = crate::cache::NoKeyBias { layer: 0 };
+        let cases: [(anyhow::Error, u8); 8] = [
+            (stopped().into(), INTERRUPTED),
+            (StageError::Model(stopped()).into(), INTERRUPTED),
+            (StageError::Model(missing.into()).into(), USAGE),
             (unmet.into(), UNMET),
             (StageError::Interrupted.into(), INTERRUPTED),
             (anyhow::Error::from(StageError::Job(pair)).context("more"), USAGE),

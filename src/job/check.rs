@@ -3,13 +3,20 @@
 use std::path::Path;
 
 use crate::search::Algorithm;
-use crate::tasks::{DocumentCounts, TASKS};
+use crate::tasks::{DocumentCounts, TASKS, TaskError};
 use crate::trace::TraceParams;
 
 use super::error::JobError;
 use super::fields::join;
 use super::search_space::{Pairs, SearchSpace};
 use super::spec::{Job, SearchSpec, SeedTable};
+
+/// The most evaluations that a job may ask for.
+const MAX_EVALUATIONS: usize = 1_000_000;
+/// The most tokens a sequence that a limit may speak of.
+const MAX_CONTEXT: usize = 1 << 24;
+/// The most sequences that a limit may speak of.
+const MAX_BATCH: usize = 1 << 16;
 
 /// Field and message of the first value out of range.
 type Found = Option<(String, String)>;
@@ -47,7 +54,13 @@ fn trace(trace: &TraceParams) -> Found {
         .or_else(|| at_least_one("trace.documents.select", select))
         .or_else(|| at_least_one("trace.documents.test", test))
         .or_else(|| at_least_one("trace.min_tokens", trace.min_tokens))
-        .or_else(|| at_least_one("trace.max_new_tokens", trace.max_new_tokens))
+        .or_else(|| trace.check().err().map(|error| wrong("trace", &error.to_string())))
+        .or_else(|| trace.task_spec().check().err().map(|error| wrong("trace", &with_hint(&error))))
+}
+
+/// Message and hint as one text, which is taken apart again where it is printed.
+fn with_hint(error: &TaskError) -> String {
+    error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}\n\nhint: {hint}"))
 }
 
 fn unknown_task(found: &str) -> Found {
@@ -59,7 +72,7 @@ fn unknown_task(found: &str) -> Found {
 }
 
 fn search(search: &SearchSpec) -> Found {
-    at_least_one("search.evaluations", search.evaluations)
+    within("search.evaluations", search.evaluations, MAX_EVALUATIONS)
         .or_else(|| not_negative("search.max_loss", search.max_loss))
         .or_else(|| search.max_bits.and_then(|bits| positive("search.max_bits", bits)))
         .or_else(|| limits(search))
@@ -68,13 +81,13 @@ fn search(search: &SearchSpec) -> Found {
 
 fn limits(search: &SearchSpec) -> Found {
     let storage = search.max_storage_bits.and_then(|limit| {
-        at_least_one("search.max_storage_bits.context", limit.context)
+        within("search.max_storage_bits.context", limit.context, MAX_CONTEXT)
             .or_else(|| positive("search.max_storage_bits.bits", limit.bits))
     });
     storage.or_else(|| {
         search.max_cache.and_then(|limit| {
-            at_least_one("search.max_cache.context", limit.context)
-                .or_else(|| at_least_one("search.max_cache.batch", limit.batch))
+            within("search.max_cache.context", limit.context, MAX_CONTEXT)
+                .or_else(|| within("search.max_cache.batch", limit.batch, MAX_BATCH))
                 .or_else(|| {
                     (limit.bytes.0 == 0).then(|| wrong("search.max_cache.bytes", "is 0, expected 1 or more"))
                 })
@@ -100,6 +113,11 @@ fn pairs(pairs: &Pairs) -> Found {
 
 fn at_least_one(field: &str, found: usize) -> Found {
     (found == 0).then(|| wrong(field, "is 0, expected 1 or more"))
+}
+
+/// From 1 to `most`, which is more than anyone means and few enough to count with.
+fn within(field: &str, found: usize, most: usize) -> Found {
+    (!(1..=most).contains(&found)).then(|| wrong(field, &format!("is {found}, expected 1 to {most}")))
 }
 
 fn positive(field: &str, found: f64) -> Found {
@@ -151,6 +169,20 @@ mod tests {
                 "`trace.task`: unknown task `arithmetic`, expected one of `arithmetic-chain`, `ruler-niah`, \
                  `plain-text`, `narrative`",
             ),
+            (
+                "trace: {task: plain-text}",
+                "`trace`: task `plain-text` needs a file, but `path` is missing\n\nhint: set `path` to a UTF-8 text file, \
+                 or use task `narrative`",
+            ),
+            (
+                "trace: {max_new_tokens: 18446744073709551615}",
+                "`trace`: `max_new_tokens` is 18446744073709551615, but it must lie in 1..=1048576",
+            ),
+            (
+                "trace: {documents: {test: 999999999999}}",
+                "`trace`: `documents` asks for 1000000000011 in all, but it must lie in 1..=100000",
+            ),
+            ("search: {evaluations: 1000001}", "`search.evaluations`: is 1000001, expected 1 to 1000000"),
             ("model: ' '", "`model`: is empty, expected a name or path"),
         ];
         for (text, expected) in cases {

@@ -2,9 +2,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::precision::{Bits, PrecisionPair};
-use crate::quant::{
-    Axis, Codebook, Group, KeyBias, Metadata, OneBit, Prefill, Scheme, SchemeName, TensorSpec, Zero,
-};
+use crate::quant::{Scheme, SchemeName};
 use crate::sensitivity::Metric;
 use crate::space::{ClusterParams, GroupRange, Noise};
 
@@ -38,26 +36,9 @@ impl Default for SearchSpace {
 
 /// A scheme as its paper defines it, every option at its default.
 pub fn default_scheme(name: SchemeName) -> Scheme {
-    let head = TensorSpec { axis: Axis::Token, group: Group::Head, residual: 0 };
-    let (key, value) = match name {
-        SchemeName::PerTokenAsym => (head, head),
-        SchemeName::Kivi => (
-            TensorSpec { axis: Axis::Channel, group: Group::Size(32), residual: 32 },
-            TensorSpec { axis: Axis::Token, group: Group::Size(32), residual: 0 },
-        ),
-    };
-    Scheme {
-        name,
-        key,
-        value,
-        zero: Zero::default(),
-        metadata: Metadata::default(),
-        one_bit: OneBit::default(),
-        codebook: Codebook::default(),
-        sinks: 0,
-        hadamard: false,
-        key_bias: KeyBias::default(),
-        prefill: Prefill::default(),
+    match name {
+        SchemeName::Kivi => Scheme::kivi(),
+        SchemeName::PerTokenAsym => Scheme::per_token_asym(),
     }
 }
 
@@ -128,7 +109,7 @@ impl<'de> serde::de::Visitor<'de> for PairsVisitor {
     }
 }
 
-/// How the error of a pair is measured (method, section 3).
+/// How the error of a pair is measured; see [`crate::sensitivity`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SensitivitySpec {
@@ -138,7 +119,7 @@ pub struct SensitivitySpec {
     pub accumulate: bool,
 }
 
-/// How dominated pairs are dropped (method, section 4).
+/// How dominated pairs are dropped; see [`crate::space::prune`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PruneSpec {
@@ -146,7 +127,7 @@ pub struct PruneSpec {
     pub tolerance: f64,
 }
 
-/// How like layers are grouped (method, section 5).
+/// How like layers are grouped; see [`crate::space::cluster()`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClusterSpec {

@@ -11,7 +11,7 @@ use super::units::ByteSize;
 
 /// One calibration job with every default filled in; what `job.yaml` holds.
 ///
-/// Made by [`Job::read`] or [`Job::quickstart`], which check it; a `Job` in hand is a valid one.
+/// Made by [`Job::read`] or [`Job::parse`], which check it; a `Job` in hand is a valid one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Job {

@@ -213,6 +213,7 @@ impl ModelError {
             Self::Tensor { problem: TensorProblem::Dtype { .. }, .. } => {
                 Some("convert the model to one of these formats".into())
             }
+            Self::KeyBias(_) => Some("set `key_bias: keep` in the scheme".into()),
             Self::Offline { model, .. } => {
                 Some(format!("`kvtune model pull {model}` fetches it where there is a network"))
             }

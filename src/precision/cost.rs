@@ -44,7 +44,7 @@ pub struct StorageBits {
     pub bits: f64,
 }
 
-/// 8 · `bytes` / Σ over layers of 2 · width · `context` (method: storage bits).
+/// 8 · `bytes` / Σ over layers of 2 · width · `context`.
 ///
 /// `bytes` is what the whole cache takes at `context` tokens, as `quant::Scheme::map_bytes` counts it.
 pub fn storage_bits(bytes: u64, widths: &[usize], context: usize) -> StorageBits {

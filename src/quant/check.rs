@@ -2,6 +2,9 @@ use kvtune_kernels::codec::CodecOptionsError;
 
 use super::{Axis, Group, Scheme, SchemeName, Tensor, TensorSpec};
 
+/// The most elements of one group, and tokens of one residual.
+const MAX_SPAN: usize = 1 << 20;
+
 /// A scheme that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemeError {
@@ -10,6 +13,16 @@ pub enum SchemeError {
     EmptyGroup {
         /// `key` or `value`.
         field: &'static str,
+    },
+    /// More elements than anyone means, and than can be counted with.
+    #[error("`{field}.{what}` is {found}, expected at most {MAX_SPAN}")]
+    Large {
+        /// `key` or `value`.
+        field: &'static str,
+        /// `group` or `residual`.
+        what: &'static str,
+        /// What was given.
+        found: usize,
     },
     /// A head is no number of tokens.
     #[error(
@@ -91,6 +104,10 @@ impl TensorSpec {
         let residual = self.residual;
         match (self.axis, self.group) {
             (_, Group::Size(0)) => Err(SchemeError::EmptyGroup { field }),
+            (_, Group::Size(found)) if found > MAX_SPAN => {
+                Err(SchemeError::Large { field, what: "group", found })
+            }
+            _ if residual > MAX_SPAN => Err(SchemeError::Large { field, what: "residual", found: residual }),
             (Axis::Channel, Group::Head) => Err(SchemeError::HeadOnChannelAxis { field }),
             (Axis::Channel, Group::Size(group)) if residual == 0 || !residual.is_multiple_of(group) => {
                 Err(SchemeError::Residual { field, residual, group })
@@ -163,6 +180,8 @@ prefill: dequantized
         for (change, expected) in [
             (("group: 32, residual: 32", "group: 0, residual: 32"), "group size 0, expected 1 or more"),
             (("group: 32, residual: 32", "group: head, residual: 32"), "`key.group` is `head`"),
+            (("group: 32, residual: 32", "group: 1048577, residual: 32"), "expected at most 1048576"),
+            (("residual: 0}", "residual: 99999999}"), "`value.residual` is 99999999, expected at most"),
             (("residual: 32", "residual: 48"), "`key.residual` is 48, but"),
             (("residual: 32", "residual: 0"), "must be a positive multiple of `group` (32)"),
             (("axis: channel", "axis: token"), "`key.axis` is `token`, but the keys of `kivi`"),

@@ -1,7 +1,7 @@
 //! Schemes: how keys and values are cut into groups, which tokens are held as codes, and what that costs.
 //!
 //! The arithmetic on one group (round-to-nearest, two-level, metadata types) and `frozen_tokens` live in
-//! `kvtune-kernels`, because the packed cache shares them; this module says *which* groups and *when*.
+//! `kvtune-kernels`, which works on slices; this module says *which* groups and *when*.
 //! Knows no model and no file. Read on in `cache`, which applies a scheme to a layer as tokens arrive.
 
 mod check;

@@ -1,7 +1,7 @@
 use kvtune_kernels::codec::{Codebook, Metadata, OneBit, Zero};
 use serde::{Deserialize, Serialize};
 
-/// How a cache is coded; a search space names one scheme (method, section 2).
+/// How a cache is coded; a search space names one scheme.
 ///
 /// Reading one from a file checks it ([`Scheme::check`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -39,11 +39,8 @@ impl FileError {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Write { source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull => "free some space or choose another folder with `--out`",
-                io::ErrorKind::PermissionDenied
-                | io::ErrorKind::ReadOnlyFilesystem
-                | io::ErrorKind::NotADirectory => "choose another folder with `--out`",
-                _ => return None,
+                io::ErrorKind::StorageFull => "free some space or choose another place with `--out`",
+                _ => "choose another place with `--out`",
             },
             Self::Read { .. } | Self::Content { .. } => return None,
         };
@@ -78,6 +75,10 @@ pub fn write_text(path: &Path, text: &str) -> Result<(), FileError> {
 
 fn try_write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if let Some(file) = folder.ancestors().find(|place| place.is_file()) {
+        let message = format!("`{}` is a file, not a folder", file.display());
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, message));
+    }
     std::fs::create_dir_all(folder)?;
     let mut file = BufWriter::new(temporary_in(folder)?);
     fill(&mut file)?;
@@ -142,7 +143,14 @@ mod tests {
         let path = file.path().join("pareto.csv");
         let error = write_text(&path, "").expect_err("not a folder");
         assert!(error.to_string().starts_with("cannot write `"), "{error}");
-        assert!(error.to_string().contains("pareto.csv`"), "{error}");
+        assert!(
+            error.to_string().ends_with(
+                "pareto.csv`: `{}` is a file, not a folder"
+                    .replace("{}", &file.path().display().to_string())
+                    .as_str()
+            ),
+            "{error}"
+        );
     }
 
     #[cfg(unix)]

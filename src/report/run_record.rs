@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -50,6 +51,9 @@ pub struct StageRecord {
     pub elapsed_s: f64,
     /// Threads that it ran on.
     pub threads: usize,
+    /// sha256 of each file that it left, by name.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
 }
 
 impl RunRecord {
@@ -129,9 +133,11 @@ mod tests {
             batch: 1,
             stages: vec![StageRecord {
                 stage: String::from("trace"),
+                key: String::from("cd"),
                 started: utc(UNIX_EPOCH),
                 elapsed_s: 1.5,
                 threads: 2,
+                files: BTreeMap::from([(String::from("trace.safetensors"), String::from("ef"))]),
             }],
         }
     }

@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a search minimizes next to bits (method, section 6: f_a).
+/// What a search minimizes next to bits: f_a of KVTuner's problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
@@ -70,6 +70,7 @@ impl Tally {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "sums of quarters are exact")]
 mod tests {
     use super::*;
 

@@ -159,6 +159,7 @@ impl Table {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "quotients of small integers by powers of two are exact")]
 mod tests {
     use super::*;
 

@@ -25,7 +25,6 @@ pub(super) struct Projection {
 /// One layer of one quantized run, beside the full-precision run.
 pub(super) struct Step<'a> {
     pub layer: LayerId,
-    pub run: usize,
     pub geometry: Geometry<'a>,
     pub full: &'a Projection,
     /// Attention outputs at full precision.
@@ -77,7 +76,6 @@ pub(super) fn lockstep<B: DecoderBackend, T: Send>(
             let coded = project(layer, &hidden[run], runs[run].pair)?;
             let step = Step {
                 layer: LayerId(layer),
-                run,
                 geometry: Geometry {
                     shape: simulation.shape(),
                     window: simulation.window(layer),

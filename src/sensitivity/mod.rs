@@ -1,6 +1,6 @@
 //! What coding the cache does to each layer: errors of keys, values, attention weights and attention outputs.
 //!
-//! Definitions: method section 3, after KVTuner's e_k, e_v, e_a and e_o. Without accumulation ([`isolated`])
+//! They are KVTuner's e_k, e_v, e_a and e_o, each in two metrics ([`Metric`]). Without accumulation ([`isolated`])
 //! queries, keys and values are those of the full-precision run and only one layer's attention is recomputed.
 //! With it ([`accumulated`]) the whole model runs with the coded cache and each layer is compared with the
 //! full-precision run. [`position`] follows the accumulated error along the sequence, [`correlation`] asks

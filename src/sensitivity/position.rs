@@ -162,6 +162,7 @@ fn divergences<B: DecoderBackend>(
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "sums of small integers are exact")]
 mod tests {
     use super::*;
 

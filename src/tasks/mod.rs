@@ -106,8 +106,7 @@ pub fn prompts(
     spec: &TaskSpec,
     count_tokens: &dyn Fn(&str) -> usize,
 ) -> Result<Vec<(Split, Prompt)>, TaskError> {
-    let task = task(&spec.name)?;
-    spec.check(task)?;
+    let task = spec.check()?;
     let prompts = task.prompts(spec, count_tokens)?;
     check_distinct(&prompts, task)?;
     Ok(prompts)

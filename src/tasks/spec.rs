@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Task, TaskError};
+use super::{Task, TaskError, task};
 use crate::trace::Split;
 
 /// The most tokens that `min_tokens` may ask of a prompt; longer contexts than any model served here has.
@@ -84,8 +84,17 @@ impl TaskSpec {
         }
     }
 
-    /// Whether `task` can serve the spec at all, before anything is generated or read.
-    pub(super) fn check(&self, task: &dyn Task) -> Result<(), TaskError> {
+    /// Whether its task can serve the spec at all, before anything is generated or read.
+    ///
+    /// # Errors
+    /// A task nobody knows, a size out of range, a field that the task needs or has no use for.
+    pub fn check(&self) -> Result<&'static dyn Task, TaskError> {
+        let task = task(&self.name)?;
+        self.check_for(task)?;
+        Ok(task)
+    }
+
+    fn check_for(&self, task: &dyn Task) -> Result<(), TaskError> {
         let name = task.name();
         if self.min_tokens > MAX_MIN_TOKENS {
             return Err(TaskError::MinTokens { found: self.min_tokens });

@@ -2,8 +2,8 @@
 //!
 //! A [`Codec`] is a width and the conventions of [`CodecOptions`]. All of its operations share one arithmetic:
 //! [`Codec::fake_quant`] gives bit for bit what [`Codec::encode`] and [`Codec::decode`] give, on every
-//! instruction set, so the simulated and the packed cache hold the same numbers. No finite input gives NaN or
-//! infinity.
+//! instruction set, so a cache that keeps codes and one that keeps what they stand for hold the same numbers. No
+//! finite input gives NaN or infinity.
 //!
 //! | width and options | levels | metadata of a group ([`Meta`]) |
 //! |---|---|---|

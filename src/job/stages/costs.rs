@@ -38,7 +38,7 @@ impl Costs {
         Cost {
             equivalent_bits: equivalent_bits(map, &self.widths).get(),
             storage_bits: storage_bits(bytes, &self.widths, self.context).bits,
-            cache_bytes: bytes * self.batch as u64,
+            cache_bytes: bytes.saturating_mul(self.batch as u64),
         }
     }
 

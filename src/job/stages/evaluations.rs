@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::StageError;
 use super::costs::Costs;
-use super::ledger::{hex, numerics};
+use super::ledger::{hex, numerics, start_over};
 use super::session::Session;
 use crate::model::DecoderBackend;
 use crate::precision::PrecisionMap;
@@ -37,7 +37,10 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
         trace_key: &str,
     ) -> Result<Self, StageError> {
         let path = session.file("evaluations.csv");
-        let rows: Vec<EvaluationRow> = if path.exists() { read_csv(&path)? } else { Vec::new() };
+        let rows: Vec<EvaluationRow> = match path.exists() {
+            true => read_csv(&path).map_err(|error| start_over(&path, &error))?,
+            false => Vec::new(),
+        };
         let known = rows.into_iter().map(|row| (row.key.clone(), row)).collect();
         let scheme = serde_yaml::to_string(&session.job.search_space.scheme).unwrap_or_default();
         let objective = session.job.search.objective;
@@ -48,11 +51,6 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
 
     fn key(&self, map: &PrecisionMap) -> String {
         hex(&Sha256::digest(format!("{}\0{map}", self.inputs)))
-    }
-
-    /// The rows so far, in the order asked.
-    pub(super) fn rows(&self) -> &[EvaluationRow] {
-        &self.rows
     }
 
     /// Scores maps in order, a genome with each where it has one; the file grows as they are done.

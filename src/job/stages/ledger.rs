@@ -1,5 +1,7 @@
 //! Which stages of a folder are done, and from what: what makes a run go on where it stopped.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -28,8 +30,9 @@ impl Ledger {
         let fresh = fresh(session);
         let record = match (job_path.exists(), run_path.exists()) {
             (true, true) => {
-                let record = RunRecord::read(&run_path)?;
-                if !session.context.force {
+                let record = RunRecord::read(&run_path).map_err(|error| start_over(&run_path, &error))?;
+                // Where nothing was finished there is nothing to lose.
+                if !session.context.force && !record.stages.is_empty() {
                     refuse_other(session, &job_path, &record)?;
                 }
                 RunRecord { stages: record.stages, ..fresh }
@@ -58,11 +61,23 @@ impl Ledger {
     }
 
     /// Whether a stage ran to its end on the very inputs that it would have now, and its files are still there.
-    pub(super) fn is_done(&self, session: &Session<'_>, stage: Stage) -> bool {
+    ///
+    /// # Errors
+    /// A file that is there, but not as the stage left it.
+    pub(super) fn is_done(&self, session: &Session<'_>, stage: Stage) -> Result<bool, StageError> {
         let key = key(session, stage);
-        let recorded =
-            self.record.stages.iter().any(|record| record.stage == stage.name() && record.key == key);
-        recorded && stage.files().iter().all(|file| session.file(file).exists())
+        let recorded = self.record.stages.iter().find(|record| record.stage == stage.name());
+        let Some(record) = recorded.filter(|record| record.key == key) else { return Ok(false) };
+        if !stage.files().iter().all(|file| session.file(file).exists()) {
+            return Ok(false);
+        }
+        for file in stage.files() {
+            let path = session.file(file);
+            if record.files.get(*file) != Some(&digest(&path)?) && !session.context.force {
+                return Err(changed(&path, stage));
+            }
+        }
+        Ok(true)
     }
 
     /// Notes that a stage ran to its end.
@@ -78,11 +93,35 @@ impl Ledger {
             started: utc(started),
             elapsed_s: started.elapsed().map_or(0.0, |elapsed| (elapsed.as_secs_f64() * 10.0).round() / 10.0),
             threads: session.context.threads,
+            files: digests(session, stage)?,
         };
         self.record.stages.retain(|known| known.stage != record.stage);
         self.record.stages.push(record);
         Ok(self.record.write(&session.file("run.yaml"))?)
     }
+}
+
+fn digests(session: &Session<'_>, stage: Stage) -> Result<BTreeMap<String, String>, StageError> {
+    stage.files().iter().map(|&file| Ok((file.to_owned(), digest(&session.file(file))?))).collect()
+}
+
+fn digest(path: &Path) -> Result<String, FileError> {
+    let read = |source| FileError::Read { path: path.to_owned(), source };
+    Ok(hex(&Sha256::digest(std::fs::read(path).map_err(read)?)))
+}
+
+fn changed(path: &Path, stage: Stage) -> StageError {
+    let path = path.display();
+    StageError::Unmet {
+        message: format!("`{path}` is not as `kvtune {}` left it: damaged, or edited by hand", stage.name()),
+        hint: Some(format!("remove `{path}`, and the same command makes it anew")),
+    }
+}
+
+/// A file that only spares work.
+pub(super) fn start_over(path: &Path, error: &FileError) -> StageError {
+    let hint = format!("remove `{}`, and the same command goes on without it", path.display());
+    StageError::Unmet { message: error.to_string(), hint: Some(hint) }
 }
 
 fn fresh(session: &Session<'_>) -> RunRecord {
@@ -106,7 +145,7 @@ fn fresh(session: &Session<'_>) -> RunRecord {
 }
 
 /// A folder holds one job: its files would no longer say what they come from.
-fn refuse_other(session: &Session<'_>, path: &std::path::Path, record: &RunRecord) -> Result<(), StageError> {
+fn refuse_other(session: &Session<'_>, path: &Path, record: &RunRecord) -> Result<(), StageError> {
     let differs = |what: String| StageError::Unmet {
         message: format!("`{}` holds another run: {what}", session.job.out.display()),
         hint: Some("use another `--out`, or `--force` to redo what differs".into()),
@@ -117,7 +156,8 @@ fn refuse_other(session: &Session<'_>, path: &std::path::Path, record: &RunRecor
             record.model.sha256, session.fingerprint
         )));
     }
-    let theirs = Job::read(path, &Overrides::default())?;
+    let theirs = Job::read(path, &Overrides::default())
+        .map_err(|error| differs(format!("its job cannot be read: {error}")))?;
     match first_difference(&theirs, session.job) {
         Some(what) => Err(differs(what)),
         None => Ok(()),

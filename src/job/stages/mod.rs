@@ -21,7 +21,7 @@ use crate::progress::Observer;
 use crate::quant::Scheme;
 use crate::report::FileError;
 use crate::report::plot::PlotError;
-use crate::score::{Objective, ScoreError};
+use crate::score::{Objective, ScoreError, simulation};
 use crate::search::SearchError;
 use crate::select::SelectError;
 use crate::sensitivity::SensitivityError;
@@ -142,6 +142,18 @@ pub enum StageError {
     /// The user asked to stop; what was done is saved.
     #[error("stopped; the same command goes on from here")]
     Interrupted,
+    /// A budget that is spent before the search begins.
+    #[error(
+        "`search.evaluations` is {evaluations}, but the additive model alone takes {charged} measurements ({groups} groups)"
+    )]
+    Budget {
+        /// The budget.
+        evaluations: usize,
+        /// What the measurements take of it.
+        charged: usize,
+        /// Groups that they are of.
+        groups: usize,
+    },
     /// Whoever takes the text as it grows could not.
     #[error("cannot pass the text on: {0}")]
     Output(#[from] std::io::Error),
@@ -185,8 +197,33 @@ impl StageError {
             Self::NoMap { .. } => {
                 Some("raise `search.max_loss` or the limit on bits; all files were written".into())
             }
+            Self::Search(SearchError::Limit { name, .. }) => {
+                Some(format!("raise `search.{name}`, or give `search_space.pairs` of fewer bits"))
+            }
+            Self::Search(SearchError::TooLarge { .. }) => {
+                Some("raise `search.evaluations`, or choose another `search.algorithm`".into())
+            }
+            Self::Budget { .. } => {
+                Some("raise `search.evaluations`, or set `search.seed_table: e_o`, which takes none".into())
+            }
             Self::Unmet { hint, .. } => hint.clone(),
             _ => None,
+        }
+    }
+
+    /// Whether the user asked to stop.
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, Self::Interrupted | Self::Model(ModelError::Interrupted { .. }))
+    }
+
+    /// Whether it takes another job to mend it, rather than other files or looser limits.
+    pub fn is_in_the_job(&self) -> bool {
+        match self {
+            Self::Job(error) => !matches!(error, JobError::Read { .. }),
+            Self::Model(error) => matches!(error, ModelError::KeyBias(_) | ModelError::Width(_)),
+            Self::Search(error) => !matches!(error, SearchError::Limit { .. }),
+            Self::Cluster(_) | Self::Budget { .. } => true,
+            _ => false,
         }
     }
 }
@@ -336,7 +373,7 @@ fn run_on<B: DecoderBackend>(job: &Job, stage: Stage, context: &Context<'_>) -> 
     let session = Session::open(job, context)?;
     let mut run = Run::<B> { ledger: Ledger::open(&session)?, session: &session, decoder: None, trace: None };
     for before in Stage::ALL.into_iter().filter(|&before| before < stage) {
-        if !run.ledger.is_done(&session, before) {
+        if !run.ledger.is_done(&session, before)? {
             return Err(StageError::Unmet {
                 message: format!(
                     "`{}` lacks the files of `{}` for this job",
@@ -373,14 +410,13 @@ struct Run<'a, B: DecoderBackend> {
 impl<B: DecoderBackend> Run<'_, B> {
     /// Runs a stage unless it is done for the same inputs.
     fn stage(&mut self, stage: Stage) -> Result<Outcome, StageError> {
-        if self.ledger.is_done(self.session, stage) {
+        if self.ledger.is_done(self.session, stage)? {
             let files = stage.files().iter().map(|file| self.session.file(file)).collect();
             return Ok(Outcome { files, summary: vec![format!("{}: done before, kept", stage.name())] });
         }
         let started = SystemTime::now();
         let result = self.run(stage);
-        // Files are whole even where no map was good enough.
-        if matches!(result, Ok(_) | Err(StageError::NoMap { .. })) {
+        if result.is_ok() {
             self.ledger.finish(self.session, stage, started)?;
         }
         result
@@ -396,6 +432,8 @@ impl<B: DecoderBackend> Run<'_, B> {
             None => session.decoder()?,
         };
         let decoder = self.decoder.insert(decoder);
+        // Whether model and scheme go together is known before any work is done.
+        simulation(decoder, &session.job.search_space.scheme, 1).map_err(ModelError::from)?;
         if stage == Stage::Trace {
             return trace::run(session, decoder);
         }

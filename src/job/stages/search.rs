@@ -100,15 +100,10 @@ impl<B: DecoderBackend> Driver<'_, B> {
     /// What is left for the searcher after the measurements of the additive model.
     fn budget(&self, charged: usize) -> Result<usize, StageError> {
         let evaluations = self.session.job.search.evaluations;
-        evaluations.checked_sub(charged).filter(|&left| left > 0).ok_or_else(|| StageError::Unmet {
-            message: format!(
-                "`search.evaluations` is {evaluations}, but the additive model alone takes {charged} \
-                 measurements ({} groups)",
-                self.space.groups().len()
-            ),
-            hint: Some(
-                "raise `search.evaluations`, or set `search.seed_table: e_o`, which takes none".into(),
-            ),
+        evaluations.checked_sub(charged).filter(|&left| left > 0).ok_or_else(|| StageError::Budget {
+            evaluations,
+            charged,
+            groups: self.space.groups().len(),
         })
     }
 
