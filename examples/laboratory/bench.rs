@@ -37,6 +37,13 @@ pub(crate) struct BenchOptions {
     threads: usize,
 }
 
+impl BenchOptions {
+    /// As the job itself evaluates: all documents.
+    pub(crate) fn all(threads: usize) -> Self {
+        Self { documents: None, threads }
+    }
+}
+
 /// One map evaluated: a row of the memo, `measured.csv`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Measured {
@@ -141,13 +148,18 @@ impl Bench {
         (self.inputs.clone(), map.to_string())
     }
 
-    /// KL of each choice of each group alone.
-    pub(crate) fn isolated(&mut self, what: &str, space: &Space) -> anyhow::Result<Vec<Vec<f64>>> {
+    /// Each choice of each group alone, group by group.
+    pub(crate) fn alone(&mut self, what: &str, space: &Space) -> anyhow::Result<Vec<Measured>> {
         let groups = space.groups().iter().enumerate();
         let alone = groups.flat_map(|(group, layers)| {
             (0..layers.candidates.len()).filter_map(move |choice| space.alone(group, choice))
         });
-        let mut kl = self.measure(what, &alone.collect::<Vec<_>>())?.into_iter().map(|row| row.kl);
+        self.measure(what, &alone.collect::<Vec<_>>())
+    }
+
+    /// KL of each choice of each group alone.
+    pub(crate) fn isolated(&mut self, what: &str, space: &Space) -> anyhow::Result<Vec<Vec<f64>>> {
+        let mut kl = self.alone(what, space)?.into_iter().map(|row| row.kl);
         let of_group = |group: &kvtune::space::LayerGroup| kl.by_ref().take(group.candidates.len()).collect();
         Ok(space.groups().iter().map(of_group).collect())
     }

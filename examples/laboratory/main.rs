@@ -39,6 +39,9 @@ enum Experiment {
         /// Count only configurations of at most so many equivalent bits
         #[arg(long, value_name = "BITS")]
         max_bits: Option<f64>,
+        /// Threads, where groups alone are still to be measured
+        #[arg(short = 'j', long, default_value_t = 2)]
+        threads: usize,
     },
     /// The additive model's prediction against what random maps really cost
     Additive {
@@ -138,8 +141,12 @@ fn main() -> anyhow::Result<()> {
 
 fn run(experiment: &Experiment) -> anyhow::Result<String> {
     match experiment {
-        Experiment::Searchers { place, max_bits } => {
-            let (folder, out) = place.open()?;
+        Experiment::Searchers { place, max_bits, threads } => {
+            let (mut folder, out) = place.open()?;
+            if folder.isolated().is_none() && folder.path.join("trace.safetensors").exists() {
+                let mut bench = Bench::open(&folder, &BenchOptions::all(*threads), &folder.path)?;
+                folder.measure_isolated(&mut bench)?;
+            }
             searchers::run(&folder, *max_bits, &out)
         }
         Experiment::Additive { place, bench, maps, seed } => {

@@ -136,7 +136,13 @@ impl Arena {
         }
         let exact = front.hypervolume(reference);
         let errors = output_errors(&folder.space, &folder.sensitivity, &folder.job);
-        Ok(Self { objective, problem, table, reference, exact, errors, isolated: folder.isolated() })
+        let isolated = folder.isolated();
+        if isolated.is_none() {
+            eprintln!(
+                "no group was measured alone and there is no trace to do so on: rows with isolated-kl are left out"
+            );
+        }
+        Ok(Self { objective, problem, table, reference, exact, errors, isolated })
     }
 
     /// Nothing where the start needs measurements that the folder lacks.
@@ -220,7 +226,6 @@ fn cell(row: &Row) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kvtune::job::Job;
     use kvtune::precision::PrecisionPair;
     use kvtune::report::{EvaluationKind, EvaluationRow, SensitivityRow};
     use kvtune::space::Space;
@@ -287,8 +292,7 @@ groups: [{layers: [0], candidates: [KV2, KV4, KV8]}, {layers: [1], candidates: [
         }
         let pairs = || space.pairs().iter().copied();
         let sensitivity = (0..2).flat_map(|layer| pairs().map(move |pair| error(layer, pair))).collect();
-        let path = "table".into();
-        Folder { path, job: Job::default(), space, sensitivity, evaluations }
+        Folder::of(space, sensitivity, evaluations)
     }
 
     fn arena(folder: &Folder, max_bits: Option<f64>) -> Arena {
