@@ -23,11 +23,14 @@
 //! | [`job`] | a calibration job: its YAML and its stages, in order |
 //! | [`cli`] | arguments, environment, printing, exit codes |
 //!
+//! Without a device (no `flex`, no `cuda`) there are neither [`cli`] nor `job::stages`.
+//!
 //! The method is KVTuner's (Li et al., ICML 2025, arXiv:2502.04420); where the paper is silent and we had to
 //! decide, the item's documentation says **ours**. `ARCHITECTURE.md` states what each module must not know.
 #![forbid(unsafe_code)]
 
 pub mod cache;
+#[cfg(any(feature = "flex", feature = "cuda"))]
 pub mod cli;
 pub mod job;
 pub mod model;
