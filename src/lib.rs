@@ -26,11 +26,14 @@
 //! | [`cli`] | arguments, environment, printing, exit codes |
 //! | [`parallel`], [`progress`] | work in order on some threads; who hears of progress |
 //!
+//! Without a device (no `flex`, no `cuda`) there are neither [`cli`] nor `job::stages`.
+//!
 //! The method is KVTuner's (Li et al., ICML 2025, arXiv:2502.04420); where the paper is silent and we had to
 //! decide, the item's documentation says **ours**. `ARCHITECTURE.md` states what each module must not know.
 #![forbid(unsafe_code)]
 
 pub mod cache;
+#[cfg(any(feature = "flex", feature = "cuda"))]
 pub mod cli;
 pub mod job;
 pub mod model;

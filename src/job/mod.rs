@@ -11,6 +11,7 @@ mod plan;
 mod read;
 mod search_space;
 mod spec;
+#[cfg(any(feature = "flex", feature = "cuda"))]
 pub mod stages;
 mod units;
 

@@ -46,16 +46,17 @@ impl FromStr for Device {
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
+        f.pad(match *self {
             #[cfg(feature = "flex")]
-            Self::Cpu => f.pad("cpu"),
+            Self::Cpu => "cpu",
             #[cfg(feature = "cuda")]
-            Self::Cuda => f.pad("cuda"),
-        }
+            Self::Cuda => "cuda",
+        })
     }
 }
 
 /// Calls a function that is generic over the backend with the backend of a device.
+#[cfg(any(feature = "flex", feature = "cuda"))]
 macro_rules! on_device {
     ($device:expr, $function:ident($($argument:expr),* $(,)?)) => {
         match $device {
@@ -66,4 +67,5 @@ macro_rules! on_device {
         }
     };
 }
+#[cfg(any(feature = "flex", feature = "cuda"))]
 pub(crate) use on_device;

@@ -22,6 +22,7 @@ mod weights;
 pub use chat::{ChatTemplate, Message, Role};
 pub use config::{Architecture, Config, Rope, Scaling};
 pub use decoder::{Decoder, Projected};
+#[cfg(any(feature = "flex", feature = "cuda"))]
 pub(crate) use device::on_device;
 pub use device::{Device, UnknownDevice};
 pub use error::{ModelError, TensorProblem};
