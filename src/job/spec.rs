@@ -85,9 +85,9 @@ impl Default for SearchSpec {
 #[serde(rename_all = "kebab-case")]
 pub enum SeedTable {
     /// End-to-end KL with that group alone quantized; each measurement counts as an evaluation.
-    #[default]
     IsolatedKl,
-    /// The layer error of the sensitivity stage, summed over the group.
+    /// The layer error of the sensitivity stage, summed over the group: costs no evaluation.
+    #[default]
     #[serde(rename = "e_o")]
     Eo,
     /// No additive model: the searcher starts from the uniform configurations.

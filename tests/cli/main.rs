@@ -4,6 +4,8 @@ mod help;
 mod jobs;
 mod models;
 mod plots;
+mod runs;
+mod tiny;
 
 use std::path::{Path, PathBuf};
 

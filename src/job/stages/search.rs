@@ -10,7 +10,7 @@ use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::report::{EvaluationKind, EvaluationRow, SensitivityRow, read_csv};
 use crate::score::{Objective, Scorer, simulation};
 use crate::search::{
-    Additive, Genome, Limit, LossTable, Objectives, Problem, Search, SearchOptions, Searcher,
+    Additive, Algorithm, Genome, Limit, LossTable, Objectives, Problem, Search, SearchOptions, Searcher,
 };
 use crate::space::Space;
 use crate::trace::{Document, Split, Trace};
@@ -46,7 +46,7 @@ impl<B: DecoderBackend> Driver<'_, B> {
         let spec = self.session.job.search;
         let observer = self.session.observer();
         let isolated = self.isolated_maps();
-        let charged = if spec.seed_table == SeedTable::IsolatedKl { isolated.len() } else { 0 };
+        let charged = if self.seed_table() == SeedTable::IsolatedKl { isolated.len() } else { 0 };
         let budget = self.budget(charged)?;
         let uniform: Vec<(Vec<usize>, PrecisionMap)> = self.uniform_maps();
         observer.begin("search", ((uniform.len() + charged + budget) * documents) as u64, "documents");
@@ -97,6 +97,15 @@ impl<B: DecoderBackend> Driver<'_, B> {
         self.space.map(genome).expect("a searcher asks for genomes of its problem's shape")
     }
 
+    /// Where the additive model's losses come from; the other algorithms have no use for one, and pay for none.
+    fn seed_table(&self) -> SeedTable {
+        let spec = self.session.job.search;
+        match spec.algorithm {
+            Algorithm::Moead | Algorithm::Nsga2 | Algorithm::Additive => spec.seed_table,
+            _ => SeedTable::None,
+        }
+    }
+
     /// What is left for the searcher after the measurements of the additive model.
     fn budget(&self, charged: usize) -> Result<usize, StageError> {
         let evaluations = self.session.job.search.evaluations;
@@ -125,7 +134,7 @@ impl<B: DecoderBackend> Driver<'_, B> {
     /// Losses of single choices for the additive model.
     fn table(&mut self, isolated: &[(Vec<usize>, PrecisionMap)]) -> Result<Option<LossTable>, StageError> {
         let spec = self.session.job.search;
-        let table = match spec.seed_table {
+        let table = match self.seed_table() {
             SeedTable::None => return Ok(None),
             SeedTable::Eo => LossTable::proxy(self.errors()?, &self.problem)?,
             SeedTable::IsolatedKl => {
