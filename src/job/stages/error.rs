@@ -1,0 +1,156 @@
+use crate::job::JobError;
+use crate::model::ModelError;
+use crate::precision::PrecisionMap;
+use crate::report::FileError;
+use crate::report::plot::PlotError;
+use crate::score::{Objective, ScoreError};
+use crate::search::SearchError;
+use crate::select::SelectError;
+use crate::sensitivity::SensitivityError;
+use crate::space::{ClusterParamsError, SpaceError};
+use crate::tasks::TaskError;
+use crate::trace::TraceError;
+
+/// Why a stage did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StageError {
+    /// The job.
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// The model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A result file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The plot of the front.
+    #[error(transparent)]
+    Plot(#[from] PlotError),
+    /// The prompts.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// The trace.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The layers' errors.
+    #[error(transparent)]
+    Sensitivity(SensitivityError),
+    /// Pruning or grouping.
+    #[error(transparent)]
+    Space(#[from] SpaceError),
+    /// Parameters of the grouping.
+    #[error(transparent)]
+    Cluster(#[from] ClusterParamsError),
+    /// The search.
+    #[error(transparent)]
+    Search(#[from] SearchError),
+    /// Scores that cannot be compared.
+    #[error(transparent)]
+    Select(#[from] SelectError),
+    /// The user asked to stop; what was done is saved.
+    #[error("stopped; the same command goes on from here")]
+    Interrupted,
+    /// A budget that is spent before the search begins.
+    #[error(
+        "`search.evaluations` is {evaluations}, but the additive model alone takes {charged} measurements ({groups} groups)"
+    )]
+    Budget {
+        /// The budget.
+        evaluations: usize,
+        /// What the measurements take of it.
+        charged: usize,
+        /// Groups that they are of.
+        groups: usize,
+    },
+    /// Whoever takes the text as it grows could not.
+    #[error("cannot pass the text on: {0}")]
+    Output(#[from] std::io::Error),
+    /// No map is within the loss that was allowed; all files are written, for the nearest one.
+    #[error(
+        "no map keeps {objective} within {max_loss} at its upper bound on the select split; the nearest has \
+         {upper:.4} at {bits:.2} bits: {map}"
+    )]
+    NoMap {
+        /// What was held against the limit.
+        objective: Objective,
+        /// The limit.
+        max_loss: f64,
+        /// The nearest map.
+        map: PrecisionMap,
+        /// Its equivalent bits.
+        bits: f64,
+        /// Its upper bound.
+        upper: f64,
+    },
+    /// What was asked is well formed, but cannot be had.
+    #[error("{message}")]
+    Unmet {
+        /// What, and why not.
+        message: String,
+        /// What the user may do about it.
+        hint: Option<String>,
+    },
+}
+
+impl StageError {
+    /// What the user may do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Job(error) => error.hint(),
+            Self::Model(error) => error.hint(),
+            Self::File(error) => error.hint(),
+            Self::Plot(error) => error.hint(),
+            Self::Task(error) => error.hint(),
+            Self::Trace(error) => error.hint(),
+            Self::NoMap { .. } => {
+                Some("raise `search.max_loss` or the limit on bits; all files were written".into())
+            }
+            Self::Search(SearchError::Limit { name, .. }) => {
+                Some(format!("raise `search.{name}`, or give `search_space.pairs` of fewer bits"))
+            }
+            Self::Search(SearchError::TooLarge { .. }) => {
+                Some("raise `search.evaluations`, or choose another `search.algorithm`".into())
+            }
+            Self::Budget { .. } => {
+                Some("raise `search.evaluations`, or set `search.seed_table: e_o`, which takes none".into())
+            }
+            Self::Unmet { hint, .. } => hint.clone(),
+            _ => None,
+        }
+    }
+
+    /// Whether the user asked to stop.
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, Self::Interrupted | Self::Model(ModelError::Interrupted { .. }))
+    }
+
+    /// Whether it takes another job to mend it, rather than other files or looser limits.
+    pub fn is_in_the_job(&self) -> bool {
+        match self {
+            Self::Job(error) => !matches!(error, JobError::Read { .. }),
+            Self::Model(error) => matches!(error, ModelError::KeyBias(_) | ModelError::Width(_)),
+            Self::Search(error) => !matches!(error, SearchError::Limit { .. }),
+            Self::Cluster(_) | Self::Budget { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+impl From<ScoreError> for StageError {
+    fn from(error: ScoreError) -> Self {
+        match error {
+            ScoreError::Model(error) => Self::Model(error),
+            ScoreError::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
+impl From<SensitivityError> for StageError {
+    fn from(error: SensitivityError) -> Self {
+        match error {
+            SensitivityError::Model(error) => Self::Model(error),
+            SensitivityError::Interrupted => Self::Interrupted,
+            error => Self::Sensitivity(error),
+        }
+    }
+}
