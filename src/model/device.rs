@@ -44,14 +44,20 @@ impl FromStr for Device {
     }
 }
 
-impl fmt::Display for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match *self {
+impl Device {
+    fn name(self) -> &'static str {
+        match self {
             #[cfg(feature = "flex")]
             Self::Cpu => "cpu",
             #[cfg(feature = "cuda")]
             Self::Cuda => "cuda",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 
