@@ -77,7 +77,7 @@ fn a_dry_run_prints_the_plan_and_writes_nothing() {
     tokens       256 or more of prompt, 96 or fewer of continuation
     evaluations  50 at most, by moead
     objective    flips
-    limits       equivalent bits 4, loss 0.08
+    limits       equivalent bits 4, loss 0.1
     files        job.yaml trace.safetensors sensitivity.csv sensitivity-heads.csv space.yaml evaluations.csv pareto.csv pareto.svg precision.yaml run.yaml
     out          runs/some-model/kivi
     --- stderr

@@ -190,7 +190,10 @@ impl<'a> Chart<'a> {
                 placed.map(|placed| super::labels::Placed { text: placed.text.bold(), ..placed }),
             );
         }
-        for row in &self.uniform {
+        // From the top down, so that of two markers that almost touch the upper one has the upper label.
+        let mut uniform = self.uniform.clone();
+        uniform.sort_by(|a, b| self.point(a).1.total_cmp(&self.point(b).1));
+        for row in uniform {
             let name = row.map.pairs().first().map(ToString::to_string).unwrap_or_default();
             let placed = labels.place(&name, self.point(row), LABEL, INK);
             draw_label(figure, placed);
