@@ -21,7 +21,7 @@ pub(super) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  kvtune calibrate                                    the quickstart job: smollm2-135m, about five minutes
+  kvtune calibrate                                    the quickstart job: smollm2-135m, some minutes
   kvtune calibrate -m Qwen/Qwen2.5-0.5B-Instruct      the same job for another model
   kvtune calibrate calibration/thorough.yaml          a job for real use
   kvtune plot runs/smollm2-135m/kivi/pareto.csv       its Pareto front, as SVG";
