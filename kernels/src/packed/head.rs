@@ -51,9 +51,14 @@ impl PackedHead {
         self.len == 0
     }
 
-    /// Bytes allocated for codes and metadata.
-    pub fn bytes(&self) -> usize {
-        self.slabs.iter().map(|slab| size_of_val(&*slab.units) + slab.metadata.bytes()).sum()
+    /// Bytes allocated for codes.
+    pub fn code_bytes(&self) -> usize {
+        self.slabs.iter().map(|slab| size_of_val(&*slab.units)).sum()
+    }
+
+    /// Bytes allocated for metadata.
+    pub fn metadata_bytes(&self) -> usize {
+        self.slabs.iter().map(|slab| slab.metadata.bytes()).sum()
     }
 
     /// Codes the next tokens.
@@ -209,37 +214,46 @@ impl PackedHead {
 
     /// All tokens of a tile, `[tile_tokens, head_dim]`; those that are not there yet read as their zero codes.
     pub(super) fn decode_tile(&self, tile: usize, out: &mut [f32], scratch: &mut Scratch) {
-        let (size, head_dim) = (self.layout.tile_tokens(), self.layout.head_dim());
         scratch.metadata.resize(self.layout.meta_len(), 0.0);
         self.read_metadata(Portable, self.metadata_of(tile), &mut scratch.metadata);
-        self.token_codes(tile, &mut scratch.codes);
-        let half = scratch.metadata.len() / 2;
-        let (first, second) = scratch.metadata.split_at(half);
-        let codec = self.layout.codec();
         match self.layout.groups() {
-            Groups::Channels(group) => {
-                for token in 0..size {
-                    let codes = scratch.codes[token * head_dim..][..head_dim].chunks(group);
-                    let out = out[token * head_dim..][..head_dim].chunks_mut(group);
-                    for (index, (codes, out)) in codes.zip(out).enumerate() {
-                        let at = index * size + token;
-                        codec.decode(codes, Meta { first: first[at], second: second[at] }, out);
-                    }
+            Groups::Channels(size) => self.decode_tokens(tile, size, out, scratch),
+            Groups::Tokens(_) => self.decode_channels(tile, out, scratch),
+        }
+    }
+
+    /// A tile whose groups run along the channels of a token.
+    fn decode_tokens(&self, tile: usize, group: usize, out: &mut [f32], scratch: &mut Scratch) {
+        let (size, head_dim) = (self.layout.tile_tokens(), self.layout.head_dim());
+        self.token_codes(tile, &mut scratch.codes);
+        let (first, second) = scratch.metadata.split_at(scratch.metadata.len() / 2);
+        let codes = scratch.codes.chunks_exact(head_dim);
+        for (token, (codes, out)) in codes.zip(out.chunks_exact_mut(head_dim)).enumerate() {
+            for (index, (codes, out)) in codes.chunks(group).zip(out.chunks_mut(group)).enumerate() {
+                let at = index * size + token;
+                self.layout.codec().decode(codes, Meta { first: first[at], second: second[at] }, out);
+            }
+        }
+    }
+
+    /// A tile whose groups run along the tokens of a channel.
+    fn decode_channels(&self, tile: usize, out: &mut [f32], scratch: &mut Scratch) {
+        let (size, head_dim) = (self.layout.tile_tokens(), self.layout.head_dim());
+        let units = self.units(tile..tile + 1);
+        scratch.codes.resize(self.layout.columns() * LANES, 0);
+        scratch.values.resize(size, 0.0);
+        for channel in 0..head_dim {
+            for (column, codes) in scratch.codes.chunks_exact_mut(LANES).enumerate() {
+                let strip = self.layout.strip_codes(units, channel, column);
+                for (code, of_strip) in codes.iter_mut().zip(strip) {
+                    *code = of_strip as u8;
                 }
             }
-            Groups::Tokens(_) => {
-                scratch.column.resize(size, 0);
-                scratch.values.resize(size, 0.0);
-                for channel in 0..head_dim {
-                    for (token, code) in scratch.column.iter_mut().enumerate() {
-                        *code = scratch.codes[token * head_dim + channel];
-                    }
-                    let meta = Meta { first: first[channel], second: second[channel] };
-                    codec.decode(&scratch.column, meta, &mut scratch.values);
-                    for (token, value) in scratch.values.iter().enumerate() {
-                        out[token * head_dim + channel] = *value;
-                    }
-                }
+            let meta =
+                Meta { first: scratch.metadata[channel], second: scratch.metadata[head_dim + channel] };
+            self.layout.codec().decode(&scratch.codes[..size], meta, &mut scratch.values);
+            for (out, value) in out[channel..].iter_mut().step_by(head_dim).zip(&scratch.values) {
+                *out = *value;
             }
         }
     }
@@ -274,7 +288,6 @@ impl PackedHead {
 pub(super) struct Scratch {
     metadata: Vec<f32>,
     codes: Vec<u8>,
-    column: Vec<u8>,
     values: Vec<f32>,
 }
 

@@ -76,23 +76,25 @@ impl Plane {
 
     /// Strips of one unit.
     pub(super) fn slots(self) -> usize {
-        (u32::BITS / self.width) as usize
+        (u32::BITS >> self.width.trailing_zeros()) as usize
     }
 
     /// Leading rows whose slot depends on the row alone.
     pub(super) fn full_rows(self) -> usize {
-        self.rows / self.slots() * self.slots()
+        self.rows & !(self.slots() - 1)
     }
 
     /// Where a strip stands, counted from [`first`](Self::first).
     pub(super) fn place(self, row: usize, column: usize) -> Place {
-        let (slots, full) = (self.slots(), self.full_rows());
-        let (unit, slot) = if row < full {
-            (row / slots * self.columns + column, row % slots)
+        // A unit has a power of two of slots; this is called for every code that is written.
+        let (log2, full) = (self.slots().trailing_zeros(), self.full_rows());
+        let (unit, index) = if row < full {
+            ((row >> log2) * self.columns + column, row)
         } else {
             let index = column * (self.rows - full) + row - full;
-            (full / slots * self.columns + index / slots, index % slots)
+            ((full >> log2) * self.columns + (index >> log2), index)
         };
+        let slot = index & (self.slots() - 1);
         Place { unit, shift: self.width * slot as u32 }
     }
 
