@@ -31,6 +31,17 @@ pub(super) fn command_line() -> String {
     std::iter::once(String::from("kvtune")).chain(words.skip(1)).collect::<Vec<_>>().join(" ")
 }
 
+/// Bytes of memory that a program can still take, where the system says so.
+pub(super) fn free_memory() -> Option<u64> {
+    available(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+fn available(meminfo: &str) -> Option<u64> {
+    let found = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = found.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
 fn cache() -> PathBuf {
     path(CACHE).unwrap_or_else(|| user_cache().join("kvtune"))
 }
@@ -76,4 +87,18 @@ fn text(name: &str) -> Option<String> {
 
 fn flag(name: &str) -> bool {
     text(name).is_some_and(|value| ["1", "on", "yes", "true"].contains(&value.to_lowercase().as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_memory_is_what_linux_calls_available() {
+        let text =
+            "MemTotal:       24000000 kB\nMemFree:  1 kB\nMemAvailable:   21000000 kB\nBuffers: 5 kB\n";
+        assert_eq!(available(text), Some(21_000_000 * 1024));
+        assert_eq!(available("MemTotal: 24000000 kB\n"), None);
+        assert_eq!(available("MemAvailable: much kB\n"), None);
+    }
 }

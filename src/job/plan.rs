@@ -94,15 +94,20 @@ fn trace_bytes(job: &Job, config: &Config) -> u64 {
 }
 
 /// All weights in f32.
-fn weight_bytes(config: &Config) -> u64 {
-    let attention = 2 * config.hidden_size * (config.query_size() + config.key_value_size());
-    let mlp = 3 * config.hidden_size * config.intermediate_size;
+pub(super) fn weight_bytes(config: &Config) -> u64 {
+    // No file can be as large as a configuration can say.
+    let wide = |size: usize| size as u128;
+    let attention =
+        2 * wide(config.hidden_size) * (wide(config.query_size()) + wide(config.key_value_size()));
+    let mlp = 3 * wide(config.hidden_size) * wide(config.intermediate_size);
     let head = if config.tie_word_embeddings { 1 } else { 2 };
-    let embeddings = head * config.vocab_size * config.hidden_size;
-    4 * (config.num_hidden_layers * (attention + mlp) + embeddings) as u64
+    let embeddings = head * wide(config.vocab_size) * wide(config.hidden_size);
+    let bytes = 4 * (wide(config.num_hidden_layers) * (attention + mlp) + embeddings);
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-fn size(bytes: u64) -> String {
+/// A number of bytes, rounded for people.
+pub(super) fn size(bytes: u64) -> String {
     match bytes as f64 {
         small if small < 1e6 => format!("{:.0} kB", small / 1e3),
         middle if middle < 1e9 => format!("{:.0} MB", middle / 1e6),

@@ -45,6 +45,16 @@ impl FromStr for Device {
 }
 
 impl Device {
+    /// Whether its memory is the machine's own.
+    pub fn shares_memory(self) -> bool {
+        match self {
+            #[cfg(feature = "flex")]
+            Self::Cpu => true,
+            #[cfg(feature = "cuda")]
+            Self::Cuda => false,
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             #[cfg(feature = "flex")]

@@ -4,7 +4,7 @@ use burn::prelude::*;
 use kvtune_kernels::statistics::{arg_max, divergence, log_sum_exp};
 
 use super::{ScoreError, Tally};
-use crate::cache::{Simulation, Units};
+use crate::cache::{CacheKind, LayerCache, Memory, Simulation, Units};
 use crate::model::{Decoder, DecoderBackend, ModelError, to_host};
 use crate::parallel::in_order;
 use crate::precision::PrecisionMap;
@@ -15,44 +15,59 @@ const CHUNK: usize = 32;
 
 /// Scores maps on each window by itself: the window is one prompt, its tokens but the first are predicted.
 ///
-/// One row a map, one tally a window; `exp(nll / positions)` is the perplexity. The observer hears one step
-/// a window. Windows have at least two tokens.
+/// One entry a map; `exp(nll / positions)` is the perplexity. The observer hears one step a window. Windows have
+/// at least two tokens, and all equally many.
 ///
 /// # Errors
 /// [`ScoreError`].
 pub fn score_windows<B: DecoderBackend>(
     decoder: &Decoder<B>,
     simulation: &Simulation,
+    kind: CacheKind,
     maps: &[PrecisionMap],
     windows: &[&[u32]],
     threads: usize,
     observer: &dyn Observer,
-) -> Result<Vec<Vec<Tally>>, ScoreError> {
+) -> Result<Vec<WindowScores>, ScoreError> {
     let by_window = in_order(threads, windows.len(), |window| {
-        let tallies = score_window(decoder, simulation, maps, windows[window], observer)?;
+        let scores = score_window(decoder, simulation, kind, maps, windows[window], observer)?;
         observer.advance(1);
-        Ok::<_, ScoreError>(tallies)
+        Ok::<_, ScoreError>(scores)
     })?;
-    let of_map = |map: usize| by_window.iter().map(|tallies| tallies[map]).collect();
+    let of_map = |map: usize| WindowScores {
+        tallies: by_window.iter().map(|scores| scores[map].0).collect(),
+        memory: by_window.first().map_or_else(Memory::default, |scores| scores[map].1),
+    };
     Ok((0..maps.len()).map(of_map).collect())
+}
+
+/// One map on all windows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowScores {
+    /// One tally a window.
+    pub tallies: Vec<Tally>,
+    /// What the caches of all layers had allocated at the end of the first window.
+    pub memory: Memory,
 }
 
 fn score_window<B: DecoderBackend>(
     decoder: &Decoder<B>,
     simulation: &Simulation,
+    kind: CacheKind,
     maps: &[PrecisionMap],
     tokens: &[u32],
     observer: &dyn Observer,
-) -> Result<Vec<Tally>, ScoreError> {
+) -> Result<Vec<(Tally, Memory)>, ScoreError> {
     let full = decoder.forward(tokens, &mut decoder.full_caches())?;
     let units = Units::prompt(tokens.len(), simulation.scheme().prefill);
-    let mut runs = Vec::new();
+    let (mut runs, mut held) = (Vec::new(), Vec::new());
     for map in maps {
         if observer.interrupted() {
             return Err(ScoreError::Interrupted);
         }
-        let mut caches = simulation.caches(map, 0, &units).map_err(ModelError::from)?;
+        let mut caches = simulation.any(kind, map, &units).map_err(ModelError::from)?;
         runs.push(decoder.forward(tokens, &mut caches)?);
+        held.push(caches.iter().map(LayerCache::memory).sum());
     }
     let positions = tokens.len() - 1;
     let mut tallies = vec![Tally { positions: positions as u64, ..Tally::default() }; maps.len()];
@@ -67,7 +82,7 @@ fn score_window<B: DecoderBackend>(
             compare(&reference, &logits(run, start, rows), next, tally);
         }
     }
-    Ok(tallies)
+    Ok(tallies.into_iter().zip(held).collect())
 }
 
 /// Adds what some rows of logits say about the tokens that come `next`.

@@ -1,10 +1,12 @@
 //! One function per command: arguments in, calls into the library, printing out.
 
+mod configuration;
 mod eval;
 mod generate;
 mod job;
 mod model;
 mod plot;
+mod prompts;
 
 use clap::CommandFactory;
 
@@ -56,6 +58,7 @@ impl Session<'_> {
             device: self.global.device,
             force,
             threads,
+            free_memory: env::free_memory(),
             command: env::command_line(),
         };
         Ok(work(&context)?)

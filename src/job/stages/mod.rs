@@ -4,6 +4,7 @@ mod costs;
 mod error;
 mod evaluate;
 mod evaluations;
+mod fit;
 mod generate;
 mod ledger;
 mod request;
@@ -21,7 +22,9 @@ use crate::model::{DecoderBackend, Device, Registry, on_device};
 use crate::progress::Observer;
 
 pub use self::error::StageError;
-pub use self::request::{Configuration, ConfigurationBits, Evaluation, EvaluationResult, Generation};
+pub use self::request::{
+    Configuration, ConfigurationBits, Continuation, Evaluation, EvaluationResult, Generation,
+};
 pub use self::space::read_space;
 
 use self::run::Run;
@@ -40,6 +43,8 @@ pub struct Context<'a> {
     pub force: bool,
     /// Threads to work on, at least 1.
     pub threads: usize,
+    /// Bytes of memory that are free, where that is known.
+    pub free_memory: Option<u64>,
     /// The command line, for `run.yaml`.
     pub command: String,
 }
@@ -111,10 +116,11 @@ pub fn calibrate(job: &Job, context: &Context<'_>) -> Result<Outcome, StageError
     on_device!(context.device, calibrate_on(job, context))
 }
 
-/// Continues a text greedily with a full-precision cache; `each` gets the text as it grows.
+/// Continues the first prompt; `each` gets the text as it grows.
 ///
 /// # Errors
-/// [`StageError`]; what `each` says is passed on by stopping.
+/// [`StageError`], before any weight is read where the map is of another model, or the request too large for the
+/// model's context or for the memory; what `each` says is passed on by stopping.
 pub fn generate(
     request: &Generation,
     context: &Context<'_>,
@@ -123,6 +129,21 @@ pub fn generate(
     let job = Job { model: request.model.clone(), ..Job::default() };
     let session = Session::open(&job, context)?;
     on_device!(context.device, generate_on(request, &session, each))
+}
+
+/// Continues many prompts side by side, each as [`generate`] would as the only one where tokens are chosen
+/// greedily; `each` gets them in the order of the prompts, as soon as all before are done.
+///
+/// # Errors
+/// As [`generate`].
+pub fn generate_many(
+    request: &Generation,
+    context: &Context<'_>,
+    each: &mut dyn FnMut(&Continuation) -> std::io::Result<()>,
+) -> Result<(), StageError> {
+    let job = Job { model: request.model.clone(), ..Job::default() };
+    let session = Session::open(&job, context)?;
+    on_device!(context.device, generate_many_on(request, &session, each))
 }
 
 /// Compares configurations on a text, full precision first.
@@ -140,7 +161,15 @@ fn generate_on<B: DecoderBackend>(
     session: &Session<'_>,
     each: &mut dyn FnMut(&str) -> std::io::Result<()>,
 ) -> Result<(), StageError> {
-    generate::run::<B>(request, session, each)
+    generate::stream::<B>(request, session, each)
+}
+
+fn generate_many_on<B: DecoderBackend>(
+    request: &Generation,
+    session: &Session<'_>,
+    each: &mut dyn FnMut(&Continuation) -> std::io::Result<()>,
+) -> Result<(), StageError> {
+    generate::many::<B>(request, session, each)
 }
 
 fn evaluate_on<B: DecoderBackend>(

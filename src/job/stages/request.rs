@@ -1,19 +1,42 @@
 use std::path::PathBuf;
 
+use crate::cache::CacheKind;
+use crate::model::Sampling;
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::quant::Scheme;
 
-/// Text that a model shall continue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Texts that a model shall continue.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Generation {
     /// The model.
     pub model: String,
-    /// The text, or what a user says if `chat`.
-    pub prompt: String,
-    /// Whether the prompt is put into the model's chat template.
+    /// The texts, or what a user says if `chat`.
+    pub prompts: Vec<String>,
+    /// Whether a prompt is put into the model's chat template.
     pub chat: bool,
-    /// Tokens to add at most.
+    /// Tokens to add to each at most.
     pub max_new_tokens: usize,
+    /// What the tokens are chosen by.
+    pub sampling: Sampling,
+    /// What keys and values are held in.
+    pub cache: CacheKind,
+    /// How they are coded there; [`CacheKind::Full`] does not look at it.
+    pub configuration: Configuration,
+    /// Prompts that go side by side, at most.
+    pub lanes: usize,
+}
+
+/// One text, continued.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Continuation {
+    /// Number of the prompt, from 0.
+    pub index: usize,
+    /// The prompt, as it was given.
+    pub prompt: String,
+    /// What was added, without the token that ends it.
+    pub text: String,
+    /// The tokens that were added, with the one that ends them.
+    pub tokens: Vec<u32>,
 }
 
 /// Configurations to compare on a text.
@@ -27,6 +50,8 @@ pub struct Evaluation {
     pub window: usize,
     /// Windows at most, from the start.
     pub windows: Option<usize>,
+    /// What keys and values are held in.
+    pub cache: CacheKind,
     /// What to compare, besides full precision.
     pub configurations: Vec<Configuration>,
 }
@@ -40,6 +65,14 @@ pub struct Configuration {
     pub scheme: Scheme,
     /// Which bits.
     pub bits: ConfigurationBits,
+}
+
+impl Configuration {
+    /// Nothing coded.
+    pub fn full() -> Self {
+        let bits = ConfigurationBits::Uniform(PrecisionPair::FULL);
+        Self { name: String::from("full"), scheme: Scheme::kivi(), bits }
+    }
 }
 
 /// Which bits a configuration has.

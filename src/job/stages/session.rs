@@ -1,8 +1,9 @@
 use crate::job::Job;
 use crate::model::{Checkpoint, Decoder, DecoderBackend, Resolved, Tokenizer};
+use crate::precision::PrecisionMap;
 use crate::progress::Observer;
 
-use super::{Context, StageError};
+use super::{Configuration, ConfigurationBits, Context, StageError};
 
 /// A job's model, opened: what every stage needs of it.
 pub(super) struct Session<'a> {
@@ -33,6 +34,18 @@ impl<'a> Session<'a> {
     /// KV width of every layer.
     pub(super) fn widths(&self) -> Vec<usize> {
         vec![self.checkpoint.config().head_shape().kv_width(); self.n_layers()]
+    }
+
+    /// The map of a configuration, if it is for a model of as many layers.
+    pub(super) fn map(&self, configuration: &Configuration) -> Result<PrecisionMap, StageError> {
+        let map = match &configuration.bits {
+            ConfigurationBits::Map(map) => map.clone(),
+            ConfigurationBits::Uniform(pair) => PrecisionMap::uniform(self.n_layers(), *pair),
+        };
+        map.for_layers(self.n_layers()).map_err(|error| StageError::Unmet {
+            message: format!("`{}`: {error}", configuration.name),
+            hint: Some("a map is for one model: find this one's with `kvtune calibrate -m MODEL`".into()),
+        })
     }
 
     pub(super) fn tokenizer(&self) -> Result<Tokenizer, StageError> {
