@@ -120,7 +120,8 @@ impl CodedTensor {
         if tokens <= self.capacity {
             return;
         }
-        let capacity = tokens.max(2 * self.capacity);
+        // A quarter more, not twice as much: at full precision the room would weigh more than what is in it.
+        let capacity = tokens.max(self.capacity + self.capacity / 4);
         self.exact = self.moved(&self.exact, capacity);
         if self.coding.is_some() {
             self.read = self.moved(&self.read, capacity);

@@ -31,15 +31,24 @@ pub(super) fn command_line() -> String {
     std::iter::once(String::from("kvtune")).chain(words.skip(1)).collect::<Vec<_>>().join(" ")
 }
 
-/// Bytes of memory that a program can still take, where the system says so.
-pub(super) fn free_memory() -> Option<u64> {
-    available(&std::fs::read_to_string("/proc/meminfo").ok()?)
+/// Bytes of memory that could be had without swapping, where the system says so.
+pub(super) fn available_memory() -> Option<u64> {
+    kib("/proc/meminfo", "MemAvailable:")
 }
 
-fn available(meminfo: &str) -> Option<u64> {
-    let found = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kilobytes: u64 = found.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
-    kilobytes.checked_mul(1024)
+/// The most bytes of memory that this process has had, where the system says so.
+pub(super) fn peak_memory() -> Option<u64> {
+    kib("/proc/self/status", "VmHWM:")
+}
+
+/// A line like `MemAvailable:  123456 kB`, as bytes.
+fn kib(file: &str, key: &str) -> Option<u64> {
+    bytes(&std::fs::read_to_string(file).ok()?, key)
+}
+
+fn bytes(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn cache() -> PathBuf {
@@ -94,11 +103,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn free_memory_is_what_linux_calls_available() {
+    fn a_line_of_kilobytes_is_read_as_bytes() {
         let text =
             "MemTotal:       24000000 kB\nMemFree:  1 kB\nMemAvailable:   21000000 kB\nBuffers: 5 kB\n";
-        assert_eq!(available(text), Some(21_000_000 * 1024));
-        assert_eq!(available("MemTotal: 24000000 kB\n"), None);
-        assert_eq!(available("MemAvailable: much kB\n"), None);
+        assert_eq!(bytes(text, "MemAvailable:"), Some(21_000_000 * 1024));
+        assert_eq!(bytes("MemTotal: 24000000 kB\n", "MemAvailable:"), None);
+        assert_eq!(bytes("MemAvailable: much kB\n", "MemAvailable:"), None);
     }
 }

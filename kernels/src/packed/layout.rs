@@ -8,7 +8,7 @@ use crate::codec::Codec;
 /// Tokens of a tile, unless a group says otherwise.
 const TILE_TOKENS: usize = 32;
 /// Tokens that are allocated at once, or as many more as tiles and groups need to stay whole.
-const SLAB_TOKENS: usize = 256;
+const SLAB_TOKENS: usize = 128;
 
 /// Which elements of a head share a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

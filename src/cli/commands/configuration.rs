@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::cli::exit::UsageError;
 use crate::job::stages::{Configuration, ConfigurationBits};
@@ -6,6 +6,17 @@ use crate::job::{SearchSpace, default_scheme};
 use crate::precision::PrecisionPair;
 use crate::quant::{Scheme, SchemeName};
 use crate::report::PrecisionFile;
+
+/// The maps first, then the uniform pairs, as typed.
+pub(super) fn all(
+    precision: &[PathBuf],
+    uniform_pairs: &[PrecisionPair],
+    scheme_typed: &str,
+) -> anyhow::Result<Vec<Configuration>> {
+    let scheme = scheme(scheme_typed)?;
+    let maps = precision.iter().map(|path| map(path, &scheme));
+    maps.chain(uniform_pairs.iter().map(|&pair| Ok(uniform(pair, &scheme)))).collect()
+}
 
 /// A map under the scheme that its file names, else the one that was typed.
 pub(super) fn map(path: &Path, scheme: &Scheme) -> anyhow::Result<Configuration> {

@@ -11,14 +11,13 @@ pub(super) fn eval(args: &EvalArgs, session: &Session<'_>) -> anyhow::Result<()>
         window: args.window,
         windows: args.windows,
         cache: args.cache.into(),
-        configurations: configurations(args)?,
+        configurations: compared(args)?,
     };
     let rows = session.with_context(false, |context| stages::evaluate(&request, context))?;
     Ok(session.output.data(&table::render(&rows, "configurations", args.format.format)?)?)
 }
 
-/// The maps first, then the uniform pairs, as typed.
-fn configurations(args: &EvalArgs) -> anyhow::Result<Vec<Configuration>> {
+fn compared(args: &EvalArgs) -> anyhow::Result<Vec<Configuration>> {
     if args.precision.is_empty() && args.uniform.is_empty() {
         return Err(UsageError {
             message: String::from("nothing to compare"),
@@ -28,8 +27,5 @@ fn configurations(args: &EvalArgs) -> anyhow::Result<Vec<Configuration>> {
         }
         .into());
     }
-    let scheme = configuration::scheme(&args.scheme)?;
-    let maps = args.precision.iter().map(|path| configuration::map(path, &scheme));
-    let uniform = args.uniform.iter().map(|&pair| Ok(configuration::uniform(pair, &scheme)));
-    maps.chain(uniform).collect()
+    configuration::all(&args.precision, &args.uniform, &args.scheme)
 }

@@ -1,5 +1,6 @@
 //! One function per command: arguments in, calls into the library, printing out.
 
+mod bench;
 mod configuration;
 mod eval;
 mod generate;
@@ -29,6 +30,7 @@ pub(super) fn run(command: Command, global: &Global, output: Output) -> anyhow::
         Command::Model(command) => model::run(&command, &session),
         Command::Generate(args) => generate::generate(args, &session),
         Command::Eval(args) => eval::eval(&args, &session),
+        Command::Bench(args) => bench::bench(&args, &session),
         Command::Completions(args) => completions(&args, output),
     }
 }
@@ -58,7 +60,7 @@ impl Session<'_> {
             device: self.global.device,
             force,
             threads,
-            free_memory: env::free_memory(),
+            available_memory: env::available_memory(),
             command: env::command_line(),
         };
         Ok(work(&context)?)

@@ -48,7 +48,7 @@ pub(super) fn memory(
     prompts: &[Vec<u32>],
     session: &Session<'_>,
 ) -> Result<(), StageError> {
-    let Some(free) = session.context.free_memory else { return Ok(()) };
+    let Some(free) = session.context.available_memory else { return Ok(()) };
     let config = session.checkpoint.config();
     let on_host = session.context.device.shares_memory();
     let weights = if on_host { weight_bytes(config) } else { 0 };

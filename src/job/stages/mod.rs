@@ -1,5 +1,6 @@
 //! The stages of a job, in order; each reads the files of the ones before and writes its own.
 
+mod bench;
 mod costs;
 mod error;
 mod evaluate;
@@ -23,7 +24,8 @@ use crate::progress::Observer;
 
 pub use self::error::StageError;
 pub use self::request::{
-    Configuration, ConfigurationBits, Continuation, Evaluation, EvaluationResult, Generation,
+    BenchReport, BenchRequest, Configuration, ConfigurationBits, Continuation, Evaluation, EvaluationResult,
+    Generation,
 };
 pub use self::space::read_space;
 
@@ -44,7 +46,7 @@ pub struct Context<'a> {
     /// Threads to work on, at least 1.
     pub threads: usize,
     /// Bytes of memory that are free, where that is known.
-    pub free_memory: Option<u64>,
+    pub available_memory: Option<u64>,
     /// The command line, for `run.yaml`.
     pub command: String,
 }
@@ -154,6 +156,23 @@ pub fn evaluate(request: &Evaluation, context: &Context<'_>) -> Result<Vec<Evalu
     let job = Job { model: request.model.clone(), ..Job::default() };
     let session = Session::open(&job, context)?;
     on_device!(context.device, evaluate_on(request, &session))
+}
+
+/// Measures time and memory of configurations, full precision first.
+///
+/// # Errors
+/// [`StageError`].
+pub fn bench(request: &BenchRequest, context: &Context<'_>) -> Result<BenchReport, StageError> {
+    let job = Job { model: request.model.clone(), ..Job::default() };
+    let session = Session::open(&job, context)?;
+    on_device!(context.device, bench_on(request, &session))
+}
+
+fn bench_on<B: DecoderBackend>(
+    request: &BenchRequest,
+    session: &Session<'_>,
+) -> Result<BenchReport, StageError> {
+    bench::run::<B>(request, session)
 }
 
 fn generate_on<B: DecoderBackend>(
