@@ -1,18 +1,22 @@
 use std::ops::ControlFlow;
 
 use burn_flex::Flex;
-use kvtune::cache::{CacheKind, Simulation, Units};
+use kvtune::cache::{AnyCache, CacheKind, Units};
 use kvtune::model::generate::{Batch, continue_many};
-use kvtune::model::{BosPolicy, Checkpoint, Decoder, Sampling, Tokenizer, to_host};
+use kvtune::model::{BosPolicy, Checkpoint, Decoder, ModelError, Sampling, Tokenizer, to_host};
 use kvtune::precision::PrecisionMap;
 use kvtune::quant::Scheme;
 use kvtune::score::simulation;
+use kvtune_kernels::statistics::arg_max;
 
 use crate::models::{QWEN, SMOLLM2, decoder, model_path};
 
-const NEW_TOKENS: usize = 128;
-/// Logits that are nearer than this are a tie: the kernels add in another order, which can also move a code.
-const TIE: f32 = 0.05;
+/// Two orders of adding differ by rounding, which moves a code now and then, and that moves all after it: logits
+/// by some hundredths, now and then by more. The simulated cache differs that way from itself: of these texts one
+/// pass puts another token first than step by step at 1.9 % (SmolLM2) and 0.6 % (Qwen) of the positions.
+const TIES: f64 = 0.025;
+/// How far the token chosen is below the first one, in logits, mean over all positions: 0.0012 and 0.0017 were seen.
+const MARGIN: f64 = 0.005;
 
 /// Some shorter and some longer than the 32 tokens that keys stay exact for.
 const PROMPTS: [&str; 10] = [
@@ -32,67 +36,70 @@ const PROMPTS: [&str; 10] = [
 ];
 
 #[test]
-fn smollm2_writes_the_same_through_packed_and_simulated_codes() {
-    check(SMOLLM2);
+fn smollm2_chooses_the_same_tokens_through_packed_and_simulated_codes() {
+    check(SMOLLM2, 128);
 }
 
 #[test]
-fn qwen_writes_the_same_through_packed_and_simulated_codes() {
-    check(QWEN);
+fn qwen_chooses_the_same_tokens_through_packed_and_simulated_codes() {
+    check(QWEN, 32);
 }
 
-fn check((name, file): (&str, &str)) {
+#[test]
+#[ignore = "takes minutes"]
+fn qwen_chooses_the_same_128_tokens_through_packed_and_simulated_codes() {
+    check(QWEN, 128);
+}
+
+/// Greedy text through packed codes, step by step and all prompts side by side; then the simulated cache reads it
+/// in one pass, and must put each token first that was chosen, but for ties, which are printed.
+fn check((name, file): (&str, &str), new_tokens: usize) {
     let Some(decoder) = decoder(file) else { return };
     let tokenizer = Tokenizer::load(&Checkpoint::open(&model_path(file).unwrap()).unwrap()).unwrap();
     let prompts = PROMPTS.map(|prompt| tokenizer.encode_from_start(prompt, BosPolicy::Auto).unwrap());
-    let longest = prompts.iter().map(Vec::len).max().unwrap() + NEW_TOKENS;
+    let longest = prompts.iter().map(Vec::len).max().unwrap() + new_tokens;
     let simulation = simulation(&decoder, &Scheme::kivi(), longest).unwrap();
     let map = PrecisionMap::uniform(decoder.config().num_hidden_layers, "KV4".parse().unwrap());
-    let texts = both(&decoder, &simulation, &map, &prompts);
-    for (index, (prompt, texts)) in prompts.iter().zip(texts.chunks(2)).enumerate() {
-        let [simulated, packed] = texts else { unreachable!("chunks of two") };
-        let same = simulated.iter().zip(packed).take_while(|(a, b)| a == b).count();
-        if same == simulated.len() && same == packed.len() {
-            assert!(same == NEW_TOKENS || decoder.config().eos_token_ids.contains(&simulated[same - 1]));
-            continue;
-        }
-        let [first, second] = [simulated[same], packed[same]];
-        let margin = margin(&decoder, &simulation, &map, prompt, &simulated[..same], [first, second]);
-        eprintln!("{name} prompt {index}: a tie after {same} tokens, {first} over {second} by {margin:.1e}");
-        assert!((0.0..TIE).contains(&margin), "{name} prompt {index}, token {same}: {margin}");
-    }
-}
-
-/// The continuations through the simulated and the packed cache of each prompt in turn, all side by side.
-fn both(
-    decoder: &Decoder<Flex>,
-    simulation: &Simulation,
-    map: &PrecisionMap,
-    prompts: &[Vec<u32>],
-) -> Vec<Vec<u32>> {
-    let twice: Vec<&[u32]> = prompts.iter().flat_map(|prompt| [&prompt[..]; 2]).collect();
-    let caches = |lane: usize| {
-        let kind = if lane.is_multiple_of(2) { CacheKind::Simulated } else { CacheKind::Packed };
-        let units = Units::prompt(twice[lane].len(), simulation.scheme().prefill);
-        Ok(simulation.any(kind, map, &units)?)
+    let caches = |kind: CacheKind, prompt: usize| {
+        let units = Units::prompt(prompts[prompt].len(), simulation.scheme().prefill);
+        simulation.any(kind, &map, &units).map_err(ModelError::from)
     };
-    let batch = Batch { max_new: NEW_TOKENS, lanes: twice.len(), threads: 2, sampling: Sampling::GREEDY };
-    continue_many(decoder, caches, &twice, &batch, |_| ControlFlow::Continue(())).unwrap()
+    let texts = greedy(&decoder, |prompt| caches(CacheKind::Packed, prompt), &prompts, new_tokens);
+    let (mut positions, mut ties, mut below) = (0, 0, 0.0);
+    for (index, (prompt, text)) in prompts.iter().zip(&texts).enumerate() {
+        assert!(text.len() == new_tokens || decoder.config().eos_token_ids.contains(&text[text.len() - 1]));
+        let mut caches = caches(CacheKind::Simulated, index).unwrap();
+        for (position, margin) in margins(&decoder, &mut caches, prompt, text).into_iter().enumerate() {
+            if margin > 0.0 {
+                eprintln!("{name} prompt {index}, token {position}: a tie, {margin:.1e} below the first");
+                ties += 1;
+            }
+            below += f64::from(margin);
+        }
+        positions += text.len();
+    }
+    let (ties, margin) = (f64::from(ties) / positions as f64, below / positions as f64);
+    eprintln!("{name}: {positions} tokens, {:.1} % ties, mean margin {margin:.1e}", 100.0 * ties);
+    assert!(ties <= TIES && margin <= MARGIN, "{name}: {ties} {margin}");
 }
 
-/// By how much the simulated cache's logit of the first token exceeds that of the second.
-fn margin(
+/// The most likely continuation of each prompt, all side by side.
+fn greedy(
     decoder: &Decoder<Flex>,
-    simulation: &Simulation,
-    map: &PrecisionMap,
-    prompt: &[u32],
-    continuation: &[u32],
-    tokens: [u32; 2],
-) -> f32 {
-    let units = Units::prompt(prompt.len(), simulation.scheme().prefill);
-    let mut caches = simulation.any(CacheKind::Simulated, map, &units).unwrap();
-    let hidden = decoder.forward(&[prompt, continuation].concat(), &mut caches).unwrap();
-    let last = hidden.dims()[0] - 1;
-    let logits = to_host(decoder.logits(hidden.narrow(0, last, 1)));
-    logits[tokens[0] as usize] - logits[tokens[1] as usize]
+    caches: impl Fn(usize) -> Result<Vec<AnyCache>, ModelError> + Sync,
+    prompts: &[Vec<u32>],
+    max_new: usize,
+) -> Vec<Vec<u32>> {
+    let prompts: Vec<&[u32]> = prompts.iter().map(|prompt| &prompt[..]).collect();
+    let batch = Batch { max_new, lanes: prompts.len(), threads: 2, sampling: Sampling::GREEDY };
+    continue_many(decoder, caches, &prompts, &batch, |_| ControlFlow::Continue(())).unwrap()
+}
+
+/// By how much the largest logit exceeds that of each token of a text, in one pass over prompt and text.
+fn margins(decoder: &Decoder<Flex>, caches: &mut [AnyCache], prompt: &[u32], text: &[u32]) -> Vec<f32> {
+    let tokens = [prompt, &text[..text.len() - 1]].concat();
+    let hidden = decoder.forward(&tokens, caches).unwrap();
+    let logits = to_host(decoder.logits(hidden.narrow(0, prompt.len() - 1, text.len())));
+    let rows = logits.chunks_exact(decoder.config().vocab_size);
+    rows.zip(text).map(|(row, &token)| row[arg_max(row).unwrap()] - row[token as usize]).collect()
 }
