@@ -1,0 +1,6 @@
+//! GPU kernels against scalar code, on whatever Vulkan device there is; Mesa's lavapipe is a CPU.
+#![cfg(feature = "vulkan")]
+
+mod packed;
+mod quantize;
+mod support;
