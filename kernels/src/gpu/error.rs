@@ -24,6 +24,9 @@ pub enum GpuError {
         /// Sizes that there are kernels for.
         expected: String,
     },
+    /// Keys where values belong, or the other way round.
+    #[error("the first store must be packed as keys, the second as values")]
+    Sides,
     /// A buffer shorter than its shape says.
     #[error("the buffer of `{what}` has {found} bytes, expected at least {expected}")]
     Buffer {

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`Packing`] | bits, codec and groups of keys or values: what a kernel is compiled for |
 //! | [`Store`] | keys or values of one layer on the device; takes rows, as codes or as they are |
+//! | [`Attention`] | one query token a lane over such stores |
 //! | [`layout`] | where a code stands |
 //!
 //! Nothing is launched before shapes, lengths and codec are known to be good; see [`GpuError`]. What only the
@@ -15,13 +16,16 @@
 // Structs that derive a launch type and kernels expand to public items in private modules.
 #![allow(unreachable_pub, missing_docs)]
 
+mod attend;
 mod error;
+mod known;
 pub mod layout;
 mod number;
 mod packing;
 mod quantize;
 mod store;
 
+pub use attend::{Attention, Lane, Lanes};
 pub use cubecl;
 pub use error::{Fault, FaultKind, GpuError};
 pub use packing::{Groups, Packing};

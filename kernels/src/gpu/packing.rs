@@ -10,6 +10,9 @@ const MAX_HEAD_DIM: usize = 256;
 /// Tokens of a group of one channel; more would need more shared memory than every device has.
 const MAX_GROUP_TOKENS: usize = 128;
 
+/// Tokens of such a group are a multiple of this, so that few of them end where a tile of values does.
+const GROUP_STEP: usize = 4;
+
 /// Which elements share a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Groups {
@@ -57,8 +60,9 @@ impl Packing {
             Groups::PerToken { .. } => TOKENS,
             Groups::PerChannel { tokens } => tokens,
         };
-        if !(1..=MAX_GROUP_TOKENS).contains(&tokens) {
-            return Err(shape("group tokens", tokens, format!("1 to {MAX_GROUP_TOKENS}")));
+        if !(1..=MAX_GROUP_TOKENS).contains(&tokens) || !tokens.is_multiple_of(GROUP_STEP) {
+            let expected = format!("a multiple of {GROUP_STEP} up to {MAX_GROUP_TOKENS}");
+            return Err(shape("group_size of keys per channel", tokens, expected));
         }
         let tile = Tile { bits: usize::from(bits), tokens, head_dim, order: Order::TokensInLanes };
         match groups {
@@ -173,7 +177,7 @@ mod tests {
             Packing::keys(4, CodecOptions::default(), Groups::PerChannel { tokens }, head_dim)
         };
         assert!(keys(64, 32).is_ok());
-        for (head_dim, tokens) in [(0, 32), (257, 32), (64, 0), (64, 129)] {
+        for (head_dim, tokens) in [(0, 32), (257, 32), (64, 0), (64, 30), (64, 132)] {
             assert!(matches!(keys(head_dim, tokens), Err(GpuError::Shape { .. })));
         }
     }

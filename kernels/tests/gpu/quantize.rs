@@ -6,8 +6,8 @@ use kvtune_kernels::gpu::{FaultKind, Groups, Packing, Room, RowOrder, Rows, Span
 use crate::packed::{Scheme, Side};
 use crate::support::{Client, Noise, client, download_words, upload};
 
-const WHOLE: Side = Side::Keys(Groups::PerToken { size: 0 });
-const KIVI: Side = Side::Keys(Groups::PerChannel { tokens: 32 });
+pub(crate) const WHOLE: Side = Side::Keys(Groups::PerToken { size: 0 });
+pub(crate) const KIVI: Side = Side::Keys(Groups::PerChannel { tokens: 32 });
 
 pub(crate) fn packing(scheme: &Scheme) -> Packing {
     match scheme.side {
@@ -55,7 +55,7 @@ fn check(client: &Client, scheme: Scheme, tokens: usize, cuts: &[usize], seed: u
     assert_eq!(store.faults(client), []);
 }
 
-fn scheme(side: Side, bits: u8, head_dim: usize, metadata: Metadata) -> Scheme {
+pub(crate) fn scheme(side: Side, bits: u8, head_dim: usize, metadata: Metadata) -> Scheme {
     Scheme { side, bits, options: CodecOptions { metadata, ..CodecOptions::default() }, head_dim }
 }
 

@@ -1,0 +1,198 @@
+//! Weighted sums of a chunk's values, and what a cube hands on at its end.
+
+use cubecl::prelude::*;
+
+use super::kernel::{Chunk, Running, Shared};
+use super::plan::Plan;
+use super::scores::place;
+use super::tile::{Buffers, Words};
+use crate::gpu::known::Known;
+use crate::gpu::layout::LANES;
+
+/// Adds Σ (weight·s)·code: sixteen units a tile, each with its lane's channels.
+#[cube]
+pub(super) fn add_codes(
+    values: &Buffers,
+    chunk: &Chunk,
+    shared: &Shared,
+    running: &mut Running,
+    #[comptime] plan: Plan,
+) {
+    let tokens = comptime!(plan.values.tile.tokens as u32);
+    let per_round = comptime!(plan.values.tile.round() / plan.values.tile.blocks());
+    let size = comptime!(per_round as u32);
+    let lane = UNIT_POS % comptime!(LANES as u32);
+    let mut tile = UNIT_POS / comptime!(LANES as u32);
+    while tile < comptime!(plan.value_tiles() as u32) {
+        let start = chunk.start + tile * tokens;
+        if start < chunk.coded_values {
+            let slot = values.slot(start / tokens);
+            let rounds = min(chunk.coded_values - start, tokens).div_ceil(size);
+            for round in 0..rounds {
+                let words =
+                    Words::load(&values.codes, slot, lane, round, plan.values.tile.round(), plan.values);
+                #[unroll]
+                for token in 0..per_round {
+                    let at = tile * tokens + round * size + comptime!(token.known() as u32);
+                    add_token(&words, at, comptime!(token.known()), shared, running, plan);
+                }
+            }
+        }
+        tile += comptime!(plan.tiles as u32);
+    }
+}
+
+/// Adds one token of a round to all heads and blocks of channels.
+#[cube]
+fn add_token(
+    words: &Words,
+    at: u32,
+    #[comptime] token: usize,
+    shared: &Shared,
+    running: &mut Running,
+    #[comptime] plan: Plan,
+) {
+    let blocks = comptime!(plan.values.tile.blocks());
+    let groups = comptime!(plan.values.groups());
+    let mut codes = Array::<f32>::new(blocks);
+    #[unroll]
+    for block in 0..blocks {
+        codes[block] = words.code(comptime!(token.known() * blocks + block.known()), plan.values);
+    }
+    #[unroll]
+    for head in 0..comptime!(plan.heads) {
+        #[unroll]
+        for group in 0..groups {
+            let weight = shared.scratch[place(comptime!(head.known() * groups + group.known()), at, plan)];
+            let from = comptime!(group.known() * plan.values.group / LANES);
+            let to = comptime!(blocks.min(((group.known() + 1) * plan.values.group).div_ceil(LANES)));
+            #[unroll]
+            for block in from..to {
+                running.sums[comptime!(head.known() * blocks + block.known())] += weight * codes[block];
+            }
+        }
+    }
+}
+
+/// Adds Σ weight·v of exact tokens; each row of sixteen units takes every so manieth.
+#[cube]
+pub(super) fn add_exact(
+    values: &Buffers,
+    chunk: &Chunk,
+    shared: &Shared,
+    running: &mut Running,
+    #[comptime] plan: Plan,
+) {
+    let head_dim = comptime!(plan.head_dim());
+    let blocks = comptime!(plan.values.tile.blocks());
+    let lane = UNIT_POS % comptime!(LANES as u32);
+    let first = max(chunk.start, chunk.coded_values);
+    let last = min(chunk.start + comptime!(plan.chunk() as u32), chunk.end);
+    let mut token = first + UNIT_POS / comptime!(LANES as u32);
+    while token < last {
+        let base = values.row(chunk.sinks, chunk.row(token, values.ring), head_dim);
+        #[unroll]
+        for block in 0..blocks {
+            let channel = comptime!((block.known() * LANES) as u32) + lane;
+            if channel < comptime!(head_dim as u32) {
+                let v = values.exact[(base + channel) as usize];
+                #[unroll]
+                for head in 0..comptime!(plan.heads) {
+                    let weight = shared.scores[place(comptime!(head.known()), token - chunk.start, plan)];
+                    running.sums[comptime!(head.known() * blocks + block.known())] += weight * v;
+                }
+            }
+        }
+        token += comptime!(plan.tiles as u32);
+    }
+}
+
+/// Sums over the units of the cube and writes the cube's part of the output.
+#[cube]
+pub(super) fn finish(
+    shared: &mut Shared,
+    running: &Running,
+    partial: &mut Array<f32>,
+    stats: &mut Array<f32>,
+    #[comptime] plan: Plan,
+) {
+    sync_cube();
+    sum_totals(shared, running, plan);
+    sum_lanes(shared, running, plan);
+    let head_dim = comptime!(plan.head_dim() as u32);
+    let heads = comptime!(plan.heads as u32);
+    let groups = comptime!(plan.values.groups() as u32);
+    let split = ((CUBE_POS_Z * CUBE_COUNT_Y + CUBE_POS_Y) * CUBE_COUNT_X + CUBE_POS_X) * heads;
+    let mut i = UNIT_POS;
+    while i < heads * head_dim {
+        let group = i % head_dim / comptime!(plan.values.group as u32);
+        let zero = shared.totals[(heads + i / head_dim * groups + group) as usize];
+        partial[(split * head_dim + i) as usize] = shared.queries[i as usize] + zero;
+        i += CUBE_DIM;
+    }
+    if UNIT_POS == 0 {
+        #[unroll]
+        for head in 0..comptime!(plan.heads) {
+            let at = ((split + comptime!(head.known() as u32)) * 2) as usize;
+            stats[at] = running.maximum[head];
+            stats[at + 1] = shared.totals[head];
+        }
+    }
+}
+
+/// Sums weights and weighted zeros over all units.
+#[cube]
+fn sum_totals(shared: &mut Shared, running: &Running, #[comptime] plan: Plan) {
+    let units = comptime!(plan.units());
+    let groups = comptime!(plan.values.groups());
+    #[unroll]
+    for head in 0..comptime!(plan.heads) {
+        shared.scores[comptime!(head.known() * units) + UNIT_POS as usize] = running.total[head];
+    }
+    #[unroll]
+    for row in 0..comptime!(plan.heads * groups) {
+        shared.scratch[comptime!(row.known() * units) + UNIT_POS as usize] = running.zeros[row];
+    }
+    sync_cube();
+    let heads = comptime!(plan.heads as u32).runtime();
+    let mut i = UNIT_POS;
+    while i < comptime!((plan.heads * (1 + groups)) as u32) {
+        let mut sum = f32::new(0.0);
+        for unit in 0..units {
+            if i < heads {
+                sum += shared.scores[i as usize * units + unit];
+            } else {
+                sum += shared.scratch[(i - heads) as usize * units + unit];
+            }
+        }
+        shared.totals[i as usize] = sum;
+        i += CUBE_DIM;
+    }
+    sync_cube();
+}
+
+/// Sums the sums of all units of a lane, one row of units after the other, to where the queries were.
+#[cube]
+fn sum_lanes(shared: &mut Shared, running: &Running, #[comptime] plan: Plan) {
+    let head_dim = comptime!(plan.head_dim());
+    let blocks = comptime!(plan.values.tile.blocks());
+    let lane = UNIT_POS % comptime!(LANES as u32);
+    for row in 0..comptime!(plan.tiles as u32) {
+        if UNIT_POS / comptime!(LANES as u32) == row {
+            #[unroll]
+            for block in 0..blocks {
+                let channel = comptime!((block.known() * LANES) as u32) + lane;
+                if channel < comptime!(head_dim as u32) {
+                    #[unroll]
+                    for head in 0..comptime!(plan.heads) {
+                        let at = comptime!(head.known() * head_dim) + channel as usize;
+                        let before = if row == 0 { f32::new(0.0) } else { shared.queries[at] };
+                        shared.queries[at] =
+                            before + running.sums[comptime!(head.known() * blocks + block.known())];
+                    }
+                }
+            }
+        }
+        sync_cube();
+    }
+}

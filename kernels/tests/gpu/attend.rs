@@ -1,0 +1,170 @@
+//! Attention on the device is attention over what the codes stand for, in f64.
+
+use kvtune_kernels::codec::Metadata;
+use kvtune_kernels::freeze::{Freeze, frozen_tokens};
+use kvtune_kernels::gpu::{Attention, Lane, Lanes, Room, RowOrder, Rows, Span, Store};
+
+use crate::packed::{Scheme, Side};
+use crate::quantize::{KIVI, WHOLE, packing, scheme};
+use crate::support::{Client, Noise, client, download, upload};
+
+const KV_HEADS: usize = 2;
+
+/// A layer, and how long its lanes are.
+struct Case {
+    keys: Scheme,
+    values: Scheme,
+    heads: usize,
+    sinks: usize,
+    /// Residuals of keys and of values.
+    residuals: (usize, usize),
+    lengths: Vec<usize>,
+}
+
+/// Keys or values of all lanes: `[lanes, rows, KV_HEADS, head_dim]`, and how many of each lane are codes.
+struct Tensor {
+    rows: Vec<f32>,
+    longest: usize,
+    coded: Vec<usize>,
+}
+
+impl Case {
+    fn new(keys: Scheme, values: Scheme, heads: usize) -> Self {
+        Self { keys, values, heads, sinks: 0, residuals: (0, 0), lengths: vec![70, 33] }
+    }
+
+    fn head_dim(&self) -> usize {
+        self.keys.head_dim
+    }
+
+    fn tensor(&self, freeze: Freeze, residual: usize, noise: &mut Noise) -> Tensor {
+        let longest = self.lengths.iter().copied().max().unwrap_or(0).max(1);
+        let coded = |&n: &usize| frozen_tokens(n, residual, freeze, self.sinks) - n.min(self.sinks);
+        Tensor {
+            rows: noise.take(self.lengths.len() * longest * KV_HEADS * self.head_dim()),
+            longest,
+            coded: self.lengths.iter().map(coded).collect(),
+        }
+    }
+
+    /// A store that holds the tensor: codes from the front, exact rows for sinks and for the rest.
+    fn store(&self, client: &Client, scheme: &Scheme, tensor: &Tensor, residual: usize) -> Store {
+        let lanes = self.lengths.len();
+        let tiles = tensor.longest.div_ceil(scheme.tile_tokens()).max(1);
+        let room = Room { lanes, kv_heads: KV_HEADS, tiles, sinks: self.sinks, ring: residual };
+        // Tiles of the lanes lie backwards in the pool.
+        let table: Vec<u32> = (0..(lanes * tiles) as u32).rev().collect();
+        let store = Store::paged(client, packing(scheme), room, lanes * tiles, &table).expect("a store");
+        let handle = upload(client, &tensor.rows);
+        let rows = Rows { handle, rows: tensor.longest, order: RowOrder::RowsThenHeads };
+        let span = |from: usize, to: usize, row| Span { tokens: from..to, row };
+        let per_lane = |f: &dyn Fn(usize, usize) -> Span| {
+            self.lengths.iter().zip(&tensor.coded).map(|(&n, &coded)| f(n, coded)).collect::<Vec<_>>()
+        };
+        store
+            .quantize(client, &rows, &per_lane(&|n, coded| span(0, coded, n.min(self.sinks))))
+            .expect("codes");
+        store.keep(client, &rows, &per_lane(&|n, _| span(0, n.min(self.sinks), 0))).expect("sinks");
+        let tail = |n: usize, coded: usize| n.min(self.sinks) + coded;
+        store
+            .keep(client, &rows, &per_lane(&|n, coded| span(tail(n, coded), n, tail(n, coded))))
+            .expect("tail");
+        store
+    }
+
+    /// Rows of one lane and head as attention reads them.
+    fn read(&self, scheme: &Scheme, tensor: &Tensor, lane: usize, head: usize) -> Vec<f32> {
+        let (d, n) = (self.head_dim(), self.lengths[lane]);
+        let row = |t: usize| &tensor.rows[((lane * tensor.longest + t) * KV_HEADS + head) * d..][..d];
+        let mut rows: Vec<f32> = (0..n).flat_map(row).copied().collect();
+        let first = n.min(self.sinks) * d;
+        let coded = &mut rows[first..first + tensor.coded[lane] * d];
+        let decoded = scheme.pack(coded).decoded;
+        coded.copy_from_slice(&decoded);
+        rows
+    }
+
+    /// Largest error of any head, relative to its largest output.
+    fn error(&self, client: &Client) -> f64 {
+        let mut noise = Noise::new(7);
+        let keys = self.tensor(Freeze::Block, self.residuals.0, &mut noise);
+        let values = self.tensor(Freeze::Window, self.residuals.1, &mut noise);
+        let key_store = self.store(client, &self.keys, &keys, self.residuals.0);
+        let value_store = self.store(client, &self.values, &values, self.residuals.1);
+        let (lanes, d) = (self.lengths.len(), self.head_dim());
+        let mut q = noise.take(lanes * KV_HEADS * self.heads * d);
+        q.iter_mut().for_each(|x| *x *= 2.0 / (d as f32).sqrt());
+        let counts: Vec<Lane> = (0..lanes)
+            .map(|i| Lane {
+                length: self.lengths[i],
+                coded_keys: keys.coded[i],
+                coded_values: values.coded[i],
+            })
+            .collect();
+        let out = client.empty(4 * q.len());
+        Attention::new(&key_store, &value_store, self.heads)
+            .expect("one layer")
+            .launch(client, &upload(client, &q), &Lanes::new(client, &counts), &out)
+            .expect("a launch");
+        let out = download(client, &out, q.len());
+        let mut worst = 0.0_f64;
+        for (row, (q, out)) in q.chunks(d).zip(out.chunks(d)).enumerate() {
+            let (lane, head) = (row / (KV_HEADS * self.heads), row / self.heads % KV_HEADS);
+            let expected = attention(
+                q,
+                &self.read(&self.keys, &keys, lane, head),
+                &self.read(&self.values, &values, lane, head),
+            );
+            worst = worst.max(relative(out, &expected));
+        }
+        worst
+    }
+
+    fn check(&self, client: &Client) {
+        let error = self.error(client);
+        let Self { keys, values, heads, sinks, residuals, lengths } = self;
+        assert!(
+            error < 1e-5,
+            "{error:e}: {keys:?}, {values:?}, {heads} heads, {sinks} sinks, residuals {residuals:?}, {lengths:?}"
+        );
+    }
+}
+
+/// Attention of one query as the formula says it.
+fn attention(q: &[f32], keys: &[f32], values: &[f32]) -> Vec<f64> {
+    let d = q.len();
+    let dot = |k: &[f32]| q.iter().zip(k).map(|(&q, &k)| f64::from(q) * f64::from(k)).sum::<f64>();
+    let weights: Vec<f64> = keys.chunks(d).map(|k| dot(k).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    let mut out = vec![0.0; d];
+    for (weight, v) in weights.iter().zip(values.chunks(d)) {
+        for (out, &v) in out.iter_mut().zip(v) {
+            *out += weight / total * f64::from(v);
+        }
+    }
+    out
+}
+
+/// Largest difference relative to the largest expected number; infinite where something is not finite.
+fn relative(found: &[f32], expected: &[f64]) -> f64 {
+    if found.iter().any(|x| !x.is_finite()) {
+        return f64::INFINITY;
+    }
+    let largest = expected.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
+    let worst = found.iter().zip(expected).fold(0.0_f64, |most, (&a, b)| most.max((f64::from(a) - b).abs()));
+    if largest > 0.0 { worst / largest } else { worst }
+}
+
+#[test]
+fn every_width_attends_as_its_codes_stand_for() {
+    let Some(client) = client() else { return };
+    for (i, bits) in [1, 2, 3, 4, 5, 6, 8].into_iter().enumerate() {
+        let metadata = if i % 2 == 0 { Metadata::F16 } else { Metadata::F32 };
+        let other = [4, 8, 2, 1, 6, 5, 3][i];
+        Case::new(scheme(WHOLE, bits, 64, metadata), scheme(Side::Values(0), other, 64, metadata), 1)
+            .check(&client);
+        let kivi =
+            Case::new(scheme(KIVI, bits, 64, metadata), scheme(Side::Values(32), bits, 64, metadata), 2);
+        Case { residuals: (32, 16), ..kivi }.check(&client);
+    }
+}
