@@ -1,8 +1,8 @@
 //! Attention on the device is attention over what the codes stand for, in f64.
 
-use kvtune_kernels::codec::Metadata;
+use kvtune_kernels::codec::{Metadata, OneBit};
 use kvtune_kernels::freeze::{Freeze, frozen_tokens};
-use kvtune_kernels::gpu::{Attention, Lane, Lanes, Room, RowOrder, Rows, Span, Store};
+use kvtune_kernels::gpu::{Attention, Groups, Lane, Lanes, Room, RowOrder, Rows, Span, Store};
 
 use crate::packed::{Scheme, Side};
 use crate::quantize::{KIVI, WHOLE, packing, scheme};
@@ -167,4 +167,83 @@ fn every_width_attends_as_its_codes_stand_for() {
             Case::new(scheme(KIVI, bits, 64, metadata), scheme(Side::Values(32), bits, 64, metadata), 2);
         Case { residuals: (32, 16), ..kivi }.check(&client);
     }
+}
+
+const F16: Metadata = Metadata::F16;
+
+fn kivi(bits: (u8, u8), head_dim: usize, heads: usize) -> Case {
+    let values = scheme(Side::Values(32), bits.1, head_dim, F16);
+    let case = Case::new(scheme(KIVI, bits.0, head_dim, F16), values, heads);
+    Case { residuals: (32, 32), ..case }
+}
+
+#[test]
+fn every_head_shape_is_attended() {
+    let Some(client) = client() else { return };
+    for (head_dim, heads) in [(64, 3), (80, 1), (96, 4), (100, 3), (128, 4)] {
+        kivi((4, 2), head_dim, heads).check(&client);
+    }
+    let whole = |head_dim, heads, bits| {
+        Case::new(scheme(WHOLE, bits, head_dim, F16), scheme(Side::Values(0), bits, head_dim, F16), heads)
+    };
+    whole(80, 4, 3).check(&client);
+    whole(96, 3, 8).check(&client);
+    whole(100, 4, 2).check(&client);
+    whole(128, 1, 6).check(&client);
+}
+
+#[test]
+fn lanes_of_every_length_are_attended_together() {
+    let Some(client) = client() else { return };
+    let lengths = vec![1, 0, 31, 32, 33, 67, 64, 300, 1025];
+    for sinks in [0, 4] {
+        let lengths = lengths.iter().map(|&n| if n > 1 { n + sinks } else { n }).collect();
+        Case { sinks, lengths, ..kivi((4, 4), 64, 3) }.check(&client);
+    }
+    let all = |sinks| Case {
+        sinks,
+        ..Case::new(scheme(WHOLE, 4, 64, F16), scheme(Side::Values(0), 4, 64, F16), 3)
+    };
+    Case { lengths: vec![0, 1, 257, 300], ..all(0) }.check(&client);
+    Case { lengths: vec![2, 5, 257, 300], ..all(4) }.check(&client);
+    // More sinks than a chunk has tokens.
+    Case { lengths: vec![290, 350], ..all(300) }.check(&client);
+}
+
+#[test]
+fn groups_of_other_lengths_are_attended() {
+    let Some(client) = client() else { return };
+    for (tokens, bits) in [(16, 4), (48, 3), (64, 2), (128, 8), (20, 4)] {
+        let keys = scheme(Side::Keys(Groups::PerChannel { tokens }), bits, 64, F16);
+        let case = Case::new(keys, scheme(Side::Values(16), 4, 64, F16), 2);
+        Case { residuals: (tokens, 8), lengths: vec![2 * tokens + 3, 5 * tokens], ..case }.check(&client);
+    }
+    let keys = scheme(Side::Keys(Groups::PerToken { size: 32 }), 2, 100, Metadata::F32);
+    Case::new(keys, scheme(Side::Values(48), 3, 100, Metadata::F32), 2).check(&client);
+}
+
+#[test]
+fn one_bit_of_minimum_and_maximum_is_attended() {
+    let Some(client) = client() else { return };
+    let mut keys = scheme(WHOLE, 1, 64, F16);
+    keys.options.one_bit = OneBit::Rtn;
+    let mut values = scheme(Side::Values(32), 1, 64, F16);
+    values.options.one_bit = OneBit::Rtn;
+    Case::new(keys, values, 3).check(&client);
+}
+
+/// The tolerance tells codes from what they were made of.
+#[test]
+fn attention_over_exact_rows_would_not_pass() {
+    let Some(client) = client() else { return };
+    let case = kivi((8, 8), 64, 2);
+    let mut noise = Noise::new(3);
+    let keys = case.tensor(Freeze::Block, 32, &mut noise);
+    let rows = case.read(&case.keys, &keys, 0, 0);
+    let row = |t: usize| &keys.rows[t * KV_HEADS * 64..][..64];
+    let exact: Vec<f32> = (0..case.lengths[0]).flat_map(row).copied().collect();
+    let q: Vec<f32> = noise.take(64).iter().map(|x| x / 4.0).collect();
+    let wrong: Vec<f32> = attention(&q, &exact, &rows).iter().map(|&x| x as f32).collect();
+    assert!(relative(&wrong, &attention(&q, &rows, &rows)) > 1e-4);
+    case.check(&client);
 }

@@ -1,7 +1,7 @@
 //! Codes and metadata on the device are those of `Codec`, bit for bit, where the layout says.
 
-use kvtune_kernels::codec::{CodecOptions, Metadata, OneBit};
-use kvtune_kernels::gpu::{FaultKind, Groups, Packing, Room, RowOrder, Rows, Span, Store};
+use kvtune_kernels::codec::{CodecOptions, Metadata};
+use kvtune_kernels::gpu::{Groups, Packing, Room, RowOrder, Rows, Span, Store};
 
 use crate::packed::{Scheme, Side};
 use crate::support::{Client, Noise, client, download_words, upload};
