@@ -161,10 +161,10 @@ fn every_width_attends_as_its_codes_stand_for() {
     for (i, bits) in [1, 2, 3, 4, 5, 6, 8].into_iter().enumerate() {
         let metadata = if i % 2 == 0 { Metadata::F16 } else { Metadata::F32 };
         let other = [4, 8, 2, 1, 6, 5, 3][i];
-        Case::new(scheme(WHOLE, bits, 64, metadata), scheme(Side::Values(0), other, 64, metadata), 1)
+        Case::new(scheme(WHOLE, bits, 32, metadata), scheme(Side::Values(0), other, 32, metadata), 1)
             .check(&client);
         let kivi =
-            Case::new(scheme(KIVI, bits, 64, metadata), scheme(Side::Values(32), bits, 64, metadata), 2);
+            Case::new(scheme(KIVI, bits, 32, metadata), scheme(Side::Values(16), bits, 32, metadata), 1);
         Case { residuals: (32, 16), ..kivi }.check(&client);
     }
 }

@@ -60,10 +60,11 @@ impl Plan {
         self.heads * self.row().max(self.units())
     }
 
-    /// Queries with a tile's scales folded in, then weights with a token's; at last sums of zeros.
+    /// Queries with a tile's scales folded in, then weights with a token's; at last the sums of every row of units,
+    /// or of zeros.
     pub(super) fn scratch_len(&self) -> usize {
-        let folded = if self.keys.per_channel { self.tiles * self.queries() } else { 0 };
-        folded.max(self.heads * self.values.groups() * self.row().max(self.units()))
+        let weights = self.heads * self.values.groups() * self.row().max(self.units());
+        weights.max(self.tiles * self.queries())
     }
 
     /// Sums of queries by group; the offset that keys per channel add to a tile's scores, before and after summing.

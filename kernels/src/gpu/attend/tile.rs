@@ -95,15 +95,17 @@ impl Words {
     /// The code in a strip of the round, as a number.
     pub(super) fn code(&self, #[comptime] strip: usize, #[comptime] packing: Packing) -> f32 {
         let planes = comptime!(packing.tile.planes());
-        let mut code = bits(&self.low, strip, comptime!(planes[0]));
+        let mut code = bits(&self.low, strip, comptime!(planes[0]), packing);
         if comptime!(planes[1].width > 0) {
-            code |= bits(&self.high, strip, comptime!(planes[1])) << comptime!(planes[1].shift as u32);
+            code |=
+                bits(&self.high, strip, comptime!(planes[1]), packing) << comptime!(planes[1].shift as u32);
         }
         // 2²³ + code is an f32 with the code in its low bits: cheaper than a conversion.
         f32::from_bits(code | 0x4b00_0000) - f32::new(8_388_608.0)
     }
 }
 
+/// Words of one plane: those of the round's units, or one for each strip, shifted.
 #[cube]
 fn plane(
     codes: &Array<u32>,
@@ -113,19 +115,42 @@ fn plane(
     #[comptime] plane: Plane,
     #[comptime] packing: Packing,
 ) -> Array<u32> {
-    let units = comptime!(packing.tile.round() / plane.strips());
-    let mut words = Array::<u32>::new(units);
-    let first = base + comptime!(plane.start as u32) + round * comptime!((units * LANES) as u32);
-    #[unroll]
-    for unit in 0..comptime!(strips.div_ceil(plane.strips())) {
-        words[unit] = codes[(first + comptime!((unit.known() * LANES) as u32)) as usize];
+    let base = base + comptime!(plane.start as u32);
+    let per_round = comptime!(packing.tile.round());
+    if comptime!(packing.tile.is_aligned()) {
+        let units = comptime!(per_round / plane.strips());
+        let mut words = Array::<u32>::new(units);
+        let first = base + round * comptime!((units * LANES) as u32);
+        #[unroll]
+        for unit in 0..comptime!(strips.div_ceil(plane.strips())) {
+            words[unit] = codes[(first + comptime!((unit.known() * LANES) as u32)) as usize];
+        }
+        words
+    } else {
+        let mut words = Array::<u32>::new(per_round);
+        let per_unit = comptime!(plane.strips() as u32);
+        #[unroll]
+        for i in 0..strips {
+            let strip = round * comptime!(per_round as u32) + comptime!(i.known() as u32);
+            let word = codes[(base + strip / per_unit * comptime!(LANES as u32)) as usize];
+            words[i] = word >> (strip % per_unit * comptime!(plane.width as u32));
+        }
+        words
     }
-    words
 }
 
 #[cube]
-fn bits(words: &Array<u32>, #[comptime] strip: usize, #[comptime] plane: Plane) -> u32 {
-    let shift = comptime!((strip % plane.strips() * plane.width) as u32);
+fn bits(
+    words: &Array<u32>,
+    #[comptime] strip: usize,
+    #[comptime] plane: Plane,
+    #[comptime] packing: Packing,
+) -> u32 {
     let ones = comptime!((1u32 << plane.width) - 1);
-    (words[comptime!(strip / plane.strips())] >> shift) & ones
+    if comptime!(packing.tile.is_aligned()) {
+        (words[comptime!(strip / plane.strips())] >> comptime!((strip % plane.strips() * plane.width) as u32))
+            & ones
+    } else {
+        words[strip] & ones
+    }
 }

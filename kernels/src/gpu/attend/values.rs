@@ -116,9 +116,9 @@ pub(super) fn finish(
     stats: &mut Array<f32>,
     #[comptime] plan: Plan,
 ) {
-    sync_cube();
     sum_totals(shared, running, plan);
-    sum_lanes(shared, running, plan);
+    lay_sums(shared, running, plan);
+    sync_cube();
     let head_dim = comptime!(plan.head_dim() as u32);
     let heads = comptime!(plan.heads as u32);
     let groups = comptime!(plan.values.groups() as u32);
@@ -127,7 +127,11 @@ pub(super) fn finish(
     while i < heads * head_dim {
         let group = i % head_dim / comptime!(plan.values.group as u32);
         let zero = shared.totals[(heads + i / head_dim * groups + group) as usize];
-        partial[(split * head_dim + i) as usize] = shared.queries[i as usize] + zero;
+        let mut sum = zero;
+        for row in 0..comptime!(plan.tiles as u32) {
+            sum += shared.scratch[(row * comptime!(plan.queries() as u32) + i) as usize];
+        }
+        partial[(split * head_dim + i) as usize] = sum;
         i += CUBE_DIM;
     }
     if UNIT_POS == 0 {
@@ -171,28 +175,22 @@ fn sum_totals(shared: &mut Shared, running: &Running, #[comptime] plan: Plan) {
     sync_cube();
 }
 
-/// Sums the sums of all units of a lane, one row of units after the other, to where the queries were.
+/// Lays down the sums of each row of units, as queries with folded scales lay before.
 #[cube]
-fn sum_lanes(shared: &mut Shared, running: &Running, #[comptime] plan: Plan) {
+fn lay_sums(shared: &mut Shared, running: &Running, #[comptime] plan: Plan) {
     let head_dim = comptime!(plan.head_dim());
     let blocks = comptime!(plan.values.tile.blocks());
     let lane = UNIT_POS % comptime!(LANES as u32);
-    for row in 0..comptime!(plan.tiles as u32) {
-        if UNIT_POS / comptime!(LANES as u32) == row {
+    let row = UNIT_POS / comptime!(LANES as u32) * comptime!(plan.queries() as u32);
+    #[unroll]
+    for block in 0..blocks {
+        let channel = comptime!((block.known() * LANES) as u32) + lane;
+        if channel < comptime!(head_dim as u32) {
             #[unroll]
-            for block in 0..blocks {
-                let channel = comptime!((block.known() * LANES) as u32) + lane;
-                if channel < comptime!(head_dim as u32) {
-                    #[unroll]
-                    for head in 0..comptime!(plan.heads) {
-                        let at = comptime!(head.known() * head_dim) + channel as usize;
-                        let before = if row == 0 { f32::new(0.0) } else { shared.queries[at] };
-                        shared.queries[at] =
-                            before + running.sums[comptime!(head.known() * blocks + block.known())];
-                    }
-                }
+            for head in 0..comptime!(plan.heads) {
+                let at = row + comptime!((head.known() * head_dim) as u32) + channel;
+                shared.scratch[at as usize] = running.sums[comptime!(head.known() * blocks + block.known())];
             }
         }
-        sync_cube();
     }
 }
