@@ -54,7 +54,7 @@ impl Case {
         let room = Room { lanes, kv_heads: KV_HEADS, tiles, sinks: self.sinks, ring: residual };
         // Tiles of the lanes lie backwards in the pool.
         let table: Vec<u32> = (0..(lanes * tiles) as u32).rev().collect();
-        let store = Store::paged(client, packing(scheme), room, lanes * tiles, &table).expect("a store");
+        let store = Store::paged(client, packing(*scheme), room, lanes * tiles, &table).expect("a store");
         let handle = upload(client, &tensor.rows);
         let rows = Rows { handle, rows: tensor.longest, order: RowOrder::RowsThenHeads };
         let span = |from: usize, to: usize, row| Span { tokens: from..to, row };
@@ -106,14 +106,19 @@ impl Case {
             .expect("one layer")
             .launch(client, &upload(client, &q), &Lanes::new(client, &counts), &out)
             .expect("a launch");
-        let out = download(client, &out, q.len());
+        self.distance(&q, &keys, &values, &download(client, &out, q.len()))
+    }
+
+    /// The same for outputs that are there.
+    fn distance(&self, q: &[f32], keys: &Tensor, values: &Tensor, out: &[f32]) -> f64 {
+        let d = self.head_dim();
         let mut worst = 0.0_f64;
         for (row, (q, out)) in q.chunks(d).zip(out.chunks(d)).enumerate() {
             let (lane, head) = (row / (KV_HEADS * self.heads), row / self.heads % KV_HEADS);
             let expected = attention(
                 q,
-                &self.read(&self.keys, &keys, lane, head),
-                &self.read(&self.values, &values, lane, head),
+                &self.read(&self.keys, keys, lane, head),
+                &self.read(&self.values, values, lane, head),
             );
             worst = worst.max(relative(out, &expected));
         }
@@ -161,10 +166,10 @@ fn every_width_attends_as_its_codes_stand_for() {
     for (i, bits) in [1, 2, 3, 4, 5, 6, 8].into_iter().enumerate() {
         let metadata = if i % 2 == 0 { Metadata::F16 } else { Metadata::F32 };
         let other = [4, 8, 2, 1, 6, 5, 3][i];
-        Case::new(scheme(WHOLE, bits, 32, metadata), scheme(Side::Values(0), other, 32, metadata), 1)
+        Case::new(scheme(WHOLE, bits, 64, metadata), scheme(Side::Values(0), other, 64, metadata), 1)
             .check(&client);
         let kivi =
-            Case::new(scheme(KIVI, bits, 32, metadata), scheme(Side::Values(16), bits, 32, metadata), 1);
+            Case::new(scheme(KIVI, bits, 64, metadata), scheme(Side::Values(32), bits, 64, metadata), 1);
         Case { residuals: (32, 16), ..kivi }.check(&client);
     }
 }
@@ -246,4 +251,52 @@ fn attention_over_exact_rows_would_not_pass() {
     let wrong: Vec<f32> = attention(&q, &exact, &rows).iter().map(|&x| x as f32).collect();
     assert!(relative(&wrong, &attention(&q, &rows, &rows)) > 1e-4);
     case.check(&client);
+}
+
+/// A cache that grows token by token: rows are kept, and coded from the ring when their time has come.
+#[test]
+fn a_growing_cache_is_attended_at_every_step() {
+    let Some(client) = client() else { return };
+    let (sinks, residual, steps) = (2, 32, 70);
+    let mut case = Case { sinks, lengths: vec![steps, steps], ..kivi((4, 2), 64, 3) };
+    let mut noise = Noise::new(11);
+    let mut keys = case.tensor(Freeze::Block, residual, &mut noise);
+    let mut values = case.tensor(Freeze::Window, residual, &mut noise);
+    let store = |scheme: &Scheme, ring| {
+        let room = Room { lanes: 2, kv_heads: KV_HEADS, tiles: 3, sinks, ring };
+        Store::new(&client, packing(*scheme), room).expect("a store")
+    };
+    // A value leaves the window in the step that brings its successor, so the ring has a row more.
+    let (key_store, value_store) = (store(&case.keys, residual), store(&case.values, residual + 1));
+    let upload_rows = |tensor: &Tensor| Rows {
+        handle: upload(&client, &tensor.rows),
+        rows: steps,
+        order: RowOrder::RowsThenHeads,
+    };
+    let (key_rows, value_rows) = (upload_rows(&keys), upload_rows(&values));
+    let mut q = noise.take(2 * KV_HEADS * 3 * 64);
+    q.iter_mut().for_each(|x| *x /= 4.0);
+    let out = client.empty(4 * q.len());
+    let count = |n, freeze| frozen_tokens(n, residual, freeze, sinks) - n.min(sinks);
+    for n in 1..=steps {
+        for (store, rows, freeze) in
+            [(&key_store, &key_rows, Freeze::Block), (&value_store, &value_rows, Freeze::Window)]
+        {
+            store.keep(&client, rows, &vec![Span { tokens: n - 1..n, row: n - 1 }; 2]).expect("room");
+            store.quantize_ring(&client, &vec![count(n - 1, freeze)..count(n, freeze); 2]).expect("room");
+        }
+        if ![1, 2, 33, 34, 35, 65, 66, 67, 70].contains(&n) {
+            continue;
+        }
+        let (coded_keys, coded_values) = (count(n, Freeze::Block), count(n, Freeze::Window));
+        let lanes = Lanes::new(&client, &[Lane { length: n, coded_keys, coded_values }; 2]);
+        Attention::new(&key_store, &value_store, 3)
+            .expect("one layer")
+            .launch(&client, &upload(&client, &q), &lanes, &out)
+            .expect("a launch");
+        case.lengths = vec![n; 2];
+        (keys.coded, values.coded) = (vec![coded_keys; 2], vec![coded_values; 2]);
+        let error = case.distance(&q, &keys, &values, &download(&client, &out, q.len()));
+        assert!(error < 1e-5, "{error:e} after {n} tokens");
+    }
 }

@@ -4,4 +4,5 @@
 mod attend;
 mod packed;
 mod quantize;
+mod refuse;
 mod support;
