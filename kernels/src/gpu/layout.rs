@@ -40,7 +40,7 @@ pub struct Plane {
 impl Plane {
     /// Strips in a unit.
     pub fn strips(&self) -> usize {
-        if self.width == 0 { WORD } else { WORD / self.width }
+        WORD.checked_div(self.width).unwrap_or(WORD)
     }
 }
 

@@ -13,9 +13,6 @@
 //! Nothing is launched before shapes, lengths and codec are known to be good; see [`GpuError`]. What only the
 //! numbers show, a group beyond f16 or not finite, is kept on the device and found by [`Store::faults`].
 
-// Structs that derive a launch type and kernels expand to public items in private modules.
-#![allow(unreachable_pub, missing_docs)]
-
 mod attend;
 mod error;
 mod known;

@@ -1,5 +1,4 @@
 //! GPU kernels against scalar code, on whatever Vulkan device there is; Mesa's lavapipe is a CPU.
-#![cfg(feature = "vulkan")]
 
 mod attend;
 mod packed;

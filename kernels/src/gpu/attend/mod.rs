@@ -199,7 +199,12 @@ impl Store {
         behind: usize,
     ) -> Result<(), GpuError> {
         let tokens = self.packing.tile.tokens;
-        let most = behind.min(self.room.tiles * tokens);
+        let capacity = self.room.tiles * tokens;
+        if behind > capacity + self.room.ring {
+            let expected = format!("at most {}", capacity + self.room.ring);
+            return Err(GpuError::Lane { lane, what: "tokens behind the sinks", found: behind, expected });
+        }
+        let most = behind.min(capacity);
         let least = behind.saturating_sub(self.room.ring);
         let whole = !self.packing.per_channel || coded.is_multiple_of(tokens);
         if !(least..=most).contains(&coded) || !whole {

@@ -181,7 +181,7 @@ fn dot(
     for round in begin..end {
         dot_round(keys, slot, lane, queries, first, round, per_round, scores, plan);
     }
-    if comptime!(to % per_round > 0) {
+    if comptime!(!to.is_multiple_of(per_round)) {
         dot_round(keys, slot, lane, queries, first, end, comptime!(to % per_round), scores, plan);
     }
 }

@@ -106,7 +106,7 @@ fn uniform(grids: &mut Grids, group: &Group, low: f32, high: f32, #[comptime] pa
         scale = quotient(span, comptime!(top(packing)));
     }
     // No −0, so that equal ranges have equal bits.
-    let zero = select(low == f32::new(0.0), f32::new(0.0), low);
+    let zero = select(low.to_bits() << 1 == 0, f32::new(0.0), low);
     keep(grids, group, scale, zero, (scale * comptime!(top(packing))).to_bits() >= INFINITE, packing)
 }
 
