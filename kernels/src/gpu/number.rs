@@ -39,7 +39,10 @@ pub(super) fn half_value(half: u32) -> f32 {
 #[cube]
 pub(super) fn quotient(a: f32, b: f32) -> f32 {
     let mut bits = (a / b).to_bits();
-    let (a, b) = (a.to_bits(), b.to_bits());
+    // A variable of its own, since CUDA C++ cannot take the bits of a literal.
+    let mut variable = f32::new(0.0);
+    variable += b;
+    let (a, b) = (a.to_bits(), variable.to_bits());
     let divisor = mantissa(b);
     // a/b = bits·2^… exactly when mantissa(a) << shift = mantissa(bits) · divisor.
     let shift = (a >> 23) + 150 - (b >> 23) - (bits >> 23);
