@@ -2,7 +2,7 @@
 
 use cubecl::prelude::*;
 
-/// The 16 bits of `x` as f16, ties to even; 0x7c00 (infinity) and more where `x` does not fit.
+/// The 16 bits of `x` as f16, ties to even; 0x7c00 (infinity) where `x` does not fit.
 ///
 /// Integer arithmetic, since not every device has f16 and those that do may round otherwise.
 #[cube]
@@ -12,7 +12,7 @@ pub(super) fn half_bits(x: f32) -> u32 {
     let magnitude = bits & 0x7fff_ffff;
     let half = if magnitude >= 0x3880_0000 {
         let rebiased = magnitude - 0x3800_0000;
-        (rebiased + 0xfff + ((rebiased >> 13) & 1)) >> 13
+        min((rebiased + 0xfff + ((rebiased >> 13) & 1)) >> 13, 0x7c00)
     } else {
         // Units of 2⁻²⁴; f32 subnormals are far below half of one.
         let mantissa = (magnitude & 0x7f_ffff) | 0x80_0000;
@@ -22,12 +22,18 @@ pub(super) fn half_bits(x: f32) -> u32 {
     sign | half
 }
 
+/// A whole number below 2²³ as f32, without a conversion: 2²³ + n has n in its low bits.
+#[cube]
+pub(super) fn whole(n: u32) -> f32 {
+    f32::from_bits(n | 0x4b00_0000) - 8_388_608.0
+}
+
 /// The number that the low 16 bits of `half` stand for as f16; finite.
 #[cube]
 pub(super) fn half_value(half: u32) -> f32 {
     let magnitude = half & 0x7fff;
     let normal = f32::from_bits((magnitude << 13) + 0x3800_0000);
-    let subnormal = f32::cast_from(magnitude) * f32::new(5.960_464_5e-8); // 2⁻²⁴
+    let subnormal = whole(magnitude) * 5.960_464_5e-8; // 2⁻²⁴
     let value = select(magnitude < 0x400, subnormal, normal);
     select(half & 0x8000 != 0, -value, value)
 }
@@ -85,8 +91,7 @@ mod tests {
             for bits in [bits, bits | 0x8000_0000] {
                 let x = f32::from_bits(bits);
                 let expected = u32::from(f16::from_f32(x).to_bits());
-                let found = half_bits(x).min((bits >> 16) & 0x8000 | 0x7c00);
-                assert_eq!(found, expected, "{x:e}");
+                assert_eq!(half_bits(x), expected, "{x:e}");
             }
         }
     }

@@ -132,8 +132,9 @@ fn a_group_that_does_not_fit_is_found() {
     let mut rows = Noise::new(1).take(2 * 2 * 64);
     rows[64] = f32::NAN;
     rows[2 * 64] = -1e5;
+    rows[3 * 64] = -3e5;
     let source = Rows { handle: upload(&client, &rows), rows: 1, order: RowOrder::HeadsThenRows };
     store.quantize(&client, &source, &vec![Span { tokens: 0..1, row: 0 }; 2]).expect("a launch");
     let found: Vec<_> = store.faults(&client).iter().map(|f| (f.lane, f.head, f.kind)).collect();
-    assert_eq!(found, [(0, 1, FaultKind::NotFinite), (1, 0, FaultKind::Range)]);
+    assert_eq!(found, [(0, 1, FaultKind::NotFinite), (1, 0, FaultKind::Range), (1, 1, FaultKind::Range)]);
 }

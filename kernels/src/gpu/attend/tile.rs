@@ -4,7 +4,7 @@ use cubecl::prelude::*;
 
 use crate::gpu::known::Known;
 use crate::gpu::layout::{LANES, Plane};
-use crate::gpu::number::half_value;
+use crate::gpu::number::{half_value, whole};
 use crate::gpu::packing::{Family, Packing};
 
 /// Buffers of keys or values.
@@ -100,8 +100,7 @@ impl Words {
             code |=
                 bits(&self.high, strip, comptime!(planes[1]), packing) << comptime!(planes[1].shift as u32);
         }
-        // 2²³ + code is an f32 with the code in its low bits: cheaper than a conversion.
-        f32::from_bits(code | 0x4b00_0000) - f32::new(8_388_608.0)
+        whole(code)
     }
 }
 
