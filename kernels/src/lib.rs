@@ -9,6 +9,7 @@
 //! | [`hadamard`] | the rotation that spreads outliers over channels |
 //! | [`matrix`] | matrix products |
 //! | [`mmap`] | a file's bytes, mapped |
+//! | [`packed`] | keys and values as packed codes, and attention that reads them where they lie |
 //! | [`pointwise`] | RMS norm, rotary embedding, SiLU·up, softmax |
 //! | [`statistics`] | sums of errors, log-sum-exp, divergence |
 //!
@@ -20,7 +21,9 @@ pub mod freeze;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 pub mod hadamard;
+mod isa;
 pub mod matrix;
 pub mod mmap;
+pub mod packed;
 pub mod pointwise;
 pub mod statistics;

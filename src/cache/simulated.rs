@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
 use kvtune_kernels::codec::CodecOptionsError;
+use kvtune_kernels::packed::Stored;
 
 use super::attend::{Side, attend};
-use super::{CacheError, CodedTensor, HeadShape, LayerCache, Rows, Units};
+use super::fused::{ByHead, attend_fused};
+use super::{CacheError, CodedTensor, HeadShape, LayerCache, Memory, Rows, Units};
 use crate::precision::PrecisionPair;
 use crate::quant::{Scheme, Tensor};
 
@@ -14,7 +16,6 @@ pub type KeyBiasTable = Arc<[f32]>;
 pub struct SimulatedCache {
     shape: HeadShape,
     window: Option<usize>,
-    scheme: Arc<Scheme>,
     units: Units,
     keys: CodedTensor,
     values: CodedTensor,
@@ -37,7 +38,17 @@ impl SimulatedCache {
     ) -> Result<Self, CodecOptionsError> {
         let keys = CodedTensor::new(scheme, Tensor::Keys, pair.key, shape.stored(), bias)?;
         let values = CodedTensor::new(scheme, Tensor::Values, pair.value, shape.stored(), None)?;
-        Ok(Self { shape, window, scheme: Arc::clone(scheme), units, keys, values })
+        Ok(Self { shape, window, units, keys, values })
+    }
+}
+
+impl ByHead for SimulatedCache {
+    fn keys(&self, head: usize) -> Stored<'_> {
+        Stored { sinks: &[], packed: None, tail: self.keys.read(head) }
+    }
+
+    fn values(&self, head: usize) -> Stored<'_> {
+        Stored { sinks: &[], packed: None, tail: self.values.read(head) }
     }
 }
 
@@ -56,11 +67,19 @@ impl LayerCache for SimulatedCache {
         let counts = |frozen: &dyn Fn(usize) -> usize| -> Vec<usize> {
             (start..self.len()).map(|position| self.units.frozen_for(position, frozen)).collect()
         };
-        let key_counts = counts(&|n| self.scheme.key_frozen(n));
-        let value_counts = counts(&|n| self.scheme.value_frozen(n));
+        let key_counts = counts(&|n| self.keys.frozen(n));
+        let value_counts = counts(&|n| self.values.frozen(n));
+        let now = [self.keys.frozen(self.len()), self.values.frozen(self.len())];
+        if key_counts == now[..1] && value_counts == now[1..] {
+            attend_fused(self.shape, self.window, start, q, self, out);
+            return Ok(());
+        }
         let keys = Side { source: &|head| self.keys.source(head), frozen: &key_counts };
         let values = Side { source: &|head| self.values.source(head), frozen: &value_counts };
         attend(self.shape, self.window, start, q, &keys, &values, out);
         Ok(())
+    }
+    fn memory(&self) -> Memory {
+        self.keys.memory() + self.values.memory()
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::env;
+use crate::bench::Cell;
+use crate::cache::CacheKind;
 use crate::job::Overrides;
 use crate::precision::PrecisionPair;
 
@@ -116,6 +118,8 @@ pub(super) enum Command {
     Generate(GenerateArgs),
     /// Compare cache precisions on a text: perplexity, KL divergence, flips
     Eval(EvalArgs),
+    /// Measure time and memory of cache precisions, batch by length
+    Bench(BenchArgs),
     /// Print a completion script
     #[command(
         after_long_help = "Example:\n  kvtune completions bash > ~/.local/share/bash-completion/completions/kvtune"
@@ -267,6 +271,69 @@ pub(super) struct EvalArgs {
     pub(super) windows: Option<usize>,
     #[command(flatten)]
     pub(super) format: FormatArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  kvtune bench -m smollm2-135m
+  kvtune bench -m smollm2-135m -p runs/smollm2-135m/kivi/precision.yaml --uniform KV8 --cells 8x4096 --format csv")]
+pub(super) struct BenchArgs {
+    /// The model
+    #[arg(short, long, value_name = "MODEL")]
+    pub(super) model: String,
+    /// Precision maps to compare
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) precision: Vec<PathBuf>,
+    /// Pairs to compare, each for all layers; without any and without maps KV8, KV4 and K4V2
+    #[arg(long, value_name = "PAIR", value_delimiter = ',')]
+    pub(super) uniform: Vec<PrecisionPair>,
+    /// Scheme of `--uniform` and of maps that name none; a search space file, or kivi | per-token-asym
+    #[arg(long, value_name = "SCHEME", default_value = "kivi")]
+    pub(super) scheme: String,
+    /// How quantized caches are held
+    #[arg(long, value_name = "KIND", default_value = "packed")]
+    pub(super) cache: QuantizedCache,
+    /// Batches and lengths in tokens
+    #[arg(
+        long,
+        value_name = "BATCHxLENGTH",
+        value_delimiter = ',',
+        default_value = "1x512,8x512,1x4096,8x4096"
+    )]
+    pub(super) cells: Vec<Cell>,
+    /// Tokens of the prompt that prefill is timed on, at most the cell's length
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = windows)]
+    pub(super) prompt: usize,
+    /// Steps of a round
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = windows)]
+    pub(super) steps: usize,
+    /// Rounds, in each of which all configurations take their turn
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = windows)]
+    pub(super) rounds: usize,
+    /// Time cells that are longer than the model's context
+    #[arg(long)]
+    pub(super) beyond: bool,
+    #[command(flatten)]
+    pub(super) format: FormatArgs,
+}
+
+/// How a quantized cache is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum QuantizedCache {
+    /// As codes
+    Packed,
+    /// As f32 that codes would read as
+    Simulated,
+}
+
+impl From<QuantizedCache> for CacheKind {
+    fn from(typed: QuantizedCache) -> Self {
+        match typed {
+            QuantizedCache::Packed => Self::Packed,
+            QuantizedCache::Simulated => Self::Simulated,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

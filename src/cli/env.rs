@@ -31,6 +31,23 @@ pub(super) fn command_line() -> String {
     std::iter::once(String::from("kvtune")).chain(words.skip(1)).collect::<Vec<_>>().join(" ")
 }
 
+/// Bytes of memory that could be had without swapping, where the system says so.
+pub(super) fn available_memory() -> Option<u64> {
+    kib("/proc/meminfo", "MemAvailable:")
+}
+
+/// The most bytes of memory that this process has had, where the system says so.
+pub(super) fn peak_memory() -> Option<u64> {
+    kib("/proc/self/status", "VmHWM:")
+}
+
+/// A line like `MemAvailable:  123456 kB`, as bytes.
+fn kib(file: &str, key: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
 fn cache() -> PathBuf {
     path(CACHE).unwrap_or_else(|| user_cache().join("kvtune"))
 }

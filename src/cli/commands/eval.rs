@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Session;
 use crate::cli::args::EvalArgs;
@@ -6,6 +6,7 @@ use crate::cli::exit::UsageError;
 use crate::cli::table;
 use crate::job::stages::{self, Configuration, ConfigurationBits, Evaluation};
 use crate::job::{SearchSpace, default_scheme};
+use crate::precision::PrecisionPair;
 use crate::quant::{Scheme, SchemeName};
 use crate::report::PrecisionFile;
 
@@ -15,14 +16,13 @@ pub(super) fn eval(args: &EvalArgs, session: &Session<'_>) -> anyhow::Result<()>
         text: args.text.clone(),
         window: args.window,
         windows: args.windows,
-        configurations: configurations(args)?,
+        configurations: compared(args)?,
     };
     let rows = session.with_context(false, |context| stages::evaluate(&request, context))?;
     Ok(session.output.data(&table::render(&rows, "configurations", args.format.format)?)?)
 }
 
-/// The maps first, then the uniform pairs, as typed.
-fn configurations(args: &EvalArgs) -> anyhow::Result<Vec<Configuration>> {
+fn compared(args: &EvalArgs) -> anyhow::Result<Vec<Configuration>> {
     if args.precision.is_empty() && args.uniform.is_empty() {
         return Err(UsageError {
             message: String::from("nothing to compare"),
@@ -32,9 +32,18 @@ fn configurations(args: &EvalArgs) -> anyhow::Result<Vec<Configuration>> {
         }
         .into());
     }
-    let scheme = scheme(&args.scheme)?;
-    let maps = args.precision.iter().map(|path| map(path, &scheme));
-    let uniform = args.uniform.iter().map(|&pair| {
+    configurations(&args.precision, &args.uniform, &args.scheme)
+}
+
+/// The maps first, then the uniform pairs, as typed.
+pub(super) fn configurations(
+    precision: &[PathBuf],
+    uniform: &[PrecisionPair],
+    scheme_typed: &str,
+) -> anyhow::Result<Vec<Configuration>> {
+    let scheme = scheme(scheme_typed)?;
+    let maps = precision.iter().map(|path| map(path, &scheme));
+    let uniform = uniform.iter().map(|&pair| {
         let bits = ConfigurationBits::Uniform(pair);
         Ok(Configuration { name: pair.to_string(), scheme: scheme.clone(), bits })
     });

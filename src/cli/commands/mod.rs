@@ -1,5 +1,6 @@
 //! One function per command: arguments in, calls into the library, printing out.
 
+mod bench;
 mod eval;
 mod generate;
 mod job;
@@ -27,6 +28,7 @@ pub(super) fn run(command: Command, global: &Global, output: Output) -> anyhow::
         Command::Model(command) => model::run(&command, &session),
         Command::Generate(args) => generate::generate(args, &session),
         Command::Eval(args) => eval::eval(&args, &session),
+        Command::Bench(args) => bench::bench(&args, &session),
         Command::Completions(args) => completions(&args, output),
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn run<B: DecoderBackend>(
     let tokens = tokens(request, session)?;
     let windows: Vec<&[u32]> =
         tokens.chunks_exact(request.window).take(request.windows.unwrap_or(usize::MAX)).collect();
-    let maps = request.configurations.iter().map(|configuration| map(configuration, session));
+    let maps = request.configurations.iter().map(|configuration| precision_map(configuration, session));
     let maps = maps.collect::<Result<Vec<_>, _>>()?;
     let decoder = session.decoder::<B>()?;
     let observer = session.observer();
@@ -61,7 +61,11 @@ fn tokens(request: &Evaluation, session: &Session<'_>) -> Result<Vec<u32>, Stage
     Ok(tokens)
 }
 
-fn map(configuration: &Configuration, session: &Session<'_>) -> Result<PrecisionMap, StageError> {
+/// A configuration's map for the model of a session.
+pub(super) fn precision_map(
+    configuration: &Configuration,
+    session: &Session<'_>,
+) -> Result<PrecisionMap, StageError> {
     let layers = session.n_layers();
     let map = match &configuration.bits {
         ConfigurationBits::Map(map) => map.clone(),

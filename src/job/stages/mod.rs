@@ -1,5 +1,6 @@
 //! The stages of a job, in order; each reads the files of the ones before and writes its own.
 
+mod bench;
 mod costs;
 mod error;
 mod evaluate;
@@ -21,7 +22,9 @@ use crate::model::{DecoderBackend, Device, Registry, on_device};
 use crate::progress::Observer;
 
 pub use self::error::StageError;
-pub use self::request::{Configuration, ConfigurationBits, Evaluation, EvaluationResult, Generation};
+pub use self::request::{
+    BenchReport, BenchRequest, Configuration, ConfigurationBits, Evaluation, EvaluationResult, Generation,
+};
 pub use self::space::read_space;
 
 use self::run::Run;
@@ -133,6 +136,23 @@ pub fn evaluate(request: &Evaluation, context: &Context<'_>) -> Result<Vec<Evalu
     let job = Job { model: request.model.clone(), ..Job::default() };
     let session = Session::open(&job, context)?;
     on_device!(context.device, evaluate_on(request, &session))
+}
+
+/// Measures time and memory of configurations, full precision first.
+///
+/// # Errors
+/// [`StageError`].
+pub fn bench(request: &BenchRequest, context: &Context<'_>) -> Result<BenchReport, StageError> {
+    let job = Job { model: request.model.clone(), ..Job::default() };
+    let session = Session::open(&job, context)?;
+    on_device!(context.device, bench_on(request, &session))
+}
+
+fn bench_on<B: DecoderBackend>(
+    request: &BenchRequest,
+    session: &Session<'_>,
+) -> Result<BenchReport, StageError> {
+    bench::run::<B>(request, session)
 }
 
 fn generate_on<B: DecoderBackend>(

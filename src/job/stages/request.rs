@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use crate::bench::{Bench, BenchRow, Cell, Machine};
+use crate::cache::CacheKind;
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::quant::Scheme;
 
@@ -29,6 +31,36 @@ pub struct Evaluation {
     pub windows: Option<usize>,
     /// What to compare, besides full precision.
     pub configurations: Vec<Configuration>,
+}
+
+/// Configurations whose time and memory shall be measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BenchRequest {
+    /// The model.
+    pub model: String,
+    /// What to measure, besides full precision.
+    pub configurations: Vec<Configuration>,
+    /// How the configurations are held.
+    pub cache: CacheKind,
+    /// Batches and lengths.
+    pub cells: Vec<Cell>,
+    /// Rounds and steps.
+    pub bench: Bench,
+    /// Whether cells may be longer than the model's context.
+    pub beyond: bool,
+    /// Bytes of memory that are free, if that is known.
+    pub available: Option<u64>,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BenchReport {
+    /// What the machine can do.
+    pub machine: Machine,
+    /// Bytes of weights that a step reads.
+    pub weight_bytes: usize,
+    /// One row a cell and configuration.
+    pub rows: Vec<BenchRow>,
 }
 
 /// A cache to evaluate.
