@@ -79,7 +79,7 @@ impl Layer {
         bits: (u8, u8),
     ) -> Result<Self, GpuError> {
         let coded = (rows.rows - RESIDUAL) / RESIDUAL * RESIDUAL;
-        let room = Room { lanes, kv_heads: KV_HEADS, tiles: coded / 32, sinks: 0, ring: rows.rows - coded };
+        let room = Room { lanes, kv_heads: KV_HEADS, pages: coded / 32, sinks: 0, ring: rows.rows - coded };
         let (options, groups) = (CodecOptions::default(), Groups::PerChannel { tokens: RESIDUAL });
         let keys = Store::new(client, Packing::keys(bits.0, options, groups, HEAD_DIM)?, room)?;
         let values = Store::new(client, Packing::values(bits.1, options, 32, HEAD_DIM)?, room)?;
@@ -98,8 +98,8 @@ impl Layer {
 
     /// Bytes that attention reads.
     fn bytes(&self, lanes: usize) -> usize {
-        let tiles = lanes * self.lane.coded_keys / 32 * (self.keys.tile_bytes() + self.values.tile_bytes());
-        tiles + 2 * 4 * lanes * (self.lane.length - self.lane.coded_keys) * KV_HEADS * HEAD_DIM
+        let pages = lanes * self.lane.coded_keys / 32 * (self.keys.page_bytes() + self.values.page_bytes());
+        pages + 2 * 4 * lanes * (self.lane.length - self.lane.coded_keys) * KV_HEADS * HEAD_DIM
     }
 }
 

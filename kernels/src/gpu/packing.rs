@@ -7,7 +7,7 @@ use crate::codec::{Codebook, Codec, CodecOptions, Metadata, OneBit, Zero};
 /// Channels of a KV head that kernels keep sums of.
 const MAX_HEAD_DIM: usize = 256;
 
-/// Tokens of a group of one channel; more would need more shared memory than every device has.
+/// Tokens of a group of one channel; one thread goes over all of them.
 const MAX_GROUP_TOKENS: usize = 128;
 
 /// Tokens of such a group are a multiple of this, so that few of them end where a tile of values does.
@@ -48,6 +48,8 @@ pub struct Packing {
     pub(super) per_channel: bool,
     /// Channels of a group.
     pub(super) group: usize,
+    /// Tokens of a page: of a group where groups run along tokens, else of a tile.
+    pub(super) page: usize,
 }
 
 impl Packing {
@@ -56,18 +58,19 @@ impl Packing {
     /// # Errors
     /// [`GpuError`] for options without a codec, codecs without a kernel, and shapes without one.
     pub fn keys(bits: u8, options: CodecOptions, groups: Groups, head_dim: usize) -> Result<Self, GpuError> {
-        let tokens = match groups {
+        let page = match groups {
             Groups::PerToken { .. } => TOKENS,
             Groups::PerChannel { tokens } => tokens,
         };
-        if !(1..=MAX_GROUP_TOKENS).contains(&tokens) || !tokens.is_multiple_of(GROUP_STEP) {
+        let tokens = if page.is_multiple_of(TOKENS) { TOKENS } else { page };
+        if !(1..=MAX_GROUP_TOKENS).contains(&page) || !page.is_multiple_of(GROUP_STEP) {
             let expected = format!("a multiple of {GROUP_STEP} up to {MAX_GROUP_TOKENS}");
-            return Err(shape("group_size of keys per channel", tokens, expected));
+            return Err(shape("group_size of keys per channel", page, expected));
         }
         let tile = Tile { bits: usize::from(bits), tokens, head_dim, order: Order::TokensInLanes };
         match groups {
-            Groups::PerToken { size } => Self::new(tile, options, size, false),
-            Groups::PerChannel { .. } => Self::new(tile, options, 1, true),
+            Groups::PerToken { size } => Self::new(tile, options, size, None),
+            Groups::PerChannel { .. } => Self::new(tile, options, 1, Some(page)),
         }
     }
 
@@ -77,17 +80,18 @@ impl Packing {
     /// As [`keys`](Self::keys).
     pub fn values(bits: u8, options: CodecOptions, group: usize, head_dim: usize) -> Result<Self, GpuError> {
         let order = Order::ChannelsInLanes;
-        Self::new(Tile { bits: usize::from(bits), tokens: TOKENS, head_dim, order }, options, group, false)
+        Self::new(Tile { bits: usize::from(bits), tokens: TOKENS, head_dim, order }, options, group, None)
     }
 
-    fn new(tile: Tile, options: CodecOptions, group: usize, per_channel: bool) -> Result<Self, GpuError> {
+    fn new(tile: Tile, options: CodecOptions, group: usize, page: Option<usize>) -> Result<Self, GpuError> {
         let head_dim = tile.head_dim;
         if !(1..=MAX_HEAD_DIM).contains(&head_dim) {
             return Err(shape("head_dim", head_dim, format!("1 to {MAX_HEAD_DIM}")));
         }
         let family = family(tile.bits, options)?;
         let group = if group == 0 { head_dim } else { group.min(head_dim) };
-        let packing = Self { tile, family, f16: options.metadata == Metadata::F16, per_channel, group };
+        let (per_channel, page) = (page.is_some(), page.unwrap_or(tile.tokens));
+        let packing = Self { tile, family, f16: options.metadata == Metadata::F16, per_channel, group, page };
         let step = packing.group_step();
         if packing.groups() > 1 && !per_channel && !group.is_multiple_of(step) {
             return Err(shape("group_size", group, format!("a multiple of {step}, or the whole head")));
@@ -98,34 +102,34 @@ impl Packing {
     /// Channels after which a group may end inside a head.
     fn group_step(&self) -> usize {
         match self.tile.order {
-            Order::TokensInLanes => self.tile.round() / self.tile.blocks(),
+            Order::TokensInLanes => self.tile.step(),
             Order::ChannelsInLanes => LANES,
         }
     }
 
-    /// Groups of one token; of one tile where they run along tokens.
+    /// Groups of one token; of one page where they run along tokens.
     pub(super) fn groups(&self) -> usize {
         self.tile.head_dim.div_ceil(self.group)
     }
 
-    /// Groups of a tile.
-    pub(super) fn tile_groups(&self) -> usize {
-        if self.per_channel { self.groups() } else { self.groups() * self.tile.tokens }
+    /// Groups of a page.
+    pub(super) fn page_groups(&self) -> usize {
+        if self.per_channel { self.groups() } else { self.groups() * self.page }
     }
 
-    /// Tokens of a tile.
-    pub fn tile_tokens(&self) -> usize {
-        self.tile.tokens
+    /// Tokens of a page, the least that a lane's room grows by: a tile's, or a group's where groups run along tokens.
+    pub fn page_tokens(&self) -> usize {
+        self.page
     }
 
-    /// Words of a tile's codes, of one KV head.
+    /// Words of a page's codes, of one KV head: its tiles, one after the other.
     pub fn code_words(&self) -> usize {
-        self.tile.words()
+        self.page / self.tile.tokens * self.tile.words()
     }
 
-    /// Words of a tile's metadata, of one KV head.
+    /// Words of a page's metadata, of one KV head.
     pub fn meta_words(&self) -> usize {
-        if self.f16 { self.tile_groups() } else { 2 * self.tile_groups() }
+        if self.f16 { self.page_groups() } else { 2 * self.page_groups() }
     }
 }
 
@@ -167,7 +171,7 @@ mod tests {
         assert!(values(32).is_ok() && values(0).is_ok() && values(100).is_ok());
         assert!(matches!(values(20), Err(GpuError::Shape { what: "group_size", .. })));
         let keys = |bits, size| Packing::keys(bits, CodecOptions::default(), Groups::PerToken { size }, 64);
-        assert!(keys(8, 6).is_ok());
+        assert!(keys(8, 12).is_ok());
         assert!(keys(1, 8).is_err());
     }
 
@@ -183,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tile_of_kivi_keys_at_two_bits_stores_three_bits_an_element() {
+    fn a_page_of_kivi_keys_at_two_bits_stores_three_bits_an_element() {
         let keys =
             Packing::keys(2, CodecOptions::default(), Groups::PerChannel { tokens: 32 }, 64).expect("valid");
         assert_eq!(keys.code_words() + keys.meta_words(), 3 * 32 * 64 / 32);

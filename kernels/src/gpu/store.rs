@@ -13,8 +13,8 @@ pub struct Room {
     pub lanes: usize,
     /// KV heads of the layer.
     pub kv_heads: usize,
-    /// Tiles of one lane.
-    pub tiles: usize,
+    /// Pages of one lane: of [`page_tokens`](Packing::page_tokens) tokens.
+    pub pages: usize,
     /// Leading tokens of a lane that stay exact.
     pub sinks: usize,
     /// Exact rows behind the sinks: row `t mod ring` is token t, counted after the sinks.
@@ -28,13 +28,13 @@ impl Room {
     }
 }
 
-/// Keys or values of one layer, in lanes that share a [`Packing`]: tiles of codes, and rows that are exact.
+/// Keys or values of one layer, in lanes that share a [`Packing`]: pages of codes, and rows that are exact.
 ///
-/// Tiles live in a pool and a table says which tile of the pool a lane's tile is, so that lanes grow without
-/// copying and may share what they have in common. Tokens of tiles are counted after the sinks.
+/// Pages live in a pool and a table says which page of the pool a lane's page is, so that lanes grow without
+/// copying and may share what they have in common. Tokens of pages are counted after the sinks.
 ///
 /// # Shapes
-/// - codes, u32: `[slots, kv_heads, code_words]`, a tile's words as [`layout`](super::layout) has them
+/// - codes, u32: `[slots, kv_heads, code_words]`, a page's tiles as [`layout`](super::layout) has them
 /// - metadata, u32 words of f16 pairs or f32: `[slots, kv_heads, meta_words]`; per token
 ///   `first[group][token]` then `second[group][token]`, per channel `first[channel]` then `second[channel]`
 /// - exact rows, f32: `[lanes, kv_heads, sinks + ring, head_dim]`
@@ -51,7 +51,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// An empty store where every lane has its own tiles.
+    /// An empty store where every lane has its own pages.
     ///
     /// # Errors
     /// [`GpuError::Shape`] where a size is 0 or a buffer would be beyond 32-bit indices.
@@ -60,15 +60,15 @@ impl Store {
         packing: Packing,
         room: Room,
     ) -> Result<Self, GpuError> {
-        let slots = room.lanes.saturating_mul(room.tiles);
+        let slots = room.lanes.saturating_mul(room.pages);
         let table: Vec<u32> = (0..u32::try_from(slots).unwrap_or(0)).collect();
         Self::paged(client, packing, room, slots, &table)
     }
 
-    /// An empty store over a pool of `slots` tiles, of which lane l's tile i is `table[l · tiles + i]`.
+    /// An empty store over a pool of `slots` pages, of which lane l's page i is `table[l · pages + i]`.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and for a table of another length or with a tile beyond the pool.
+    /// As [`new`](Self::new), and for a table of another length or with a page beyond the pool.
     pub fn paged<R: Runtime>(
         client: &ComputeClient<R>,
         packing: Packing,
@@ -132,8 +132,8 @@ impl Store {
         &self.exact
     }
 
-    /// Bytes of codes and metadata of one tile over all KV heads.
-    pub fn tile_bytes(&self) -> usize {
+    /// Bytes of codes and metadata of one page over all KV heads.
+    pub fn page_bytes(&self) -> usize {
         4 * self.room.kv_heads * (self.packing.code_words() + self.packing.meta_words())
     }
 
@@ -163,7 +163,7 @@ impl Store {
     }
 
     pub(super) fn table_len(&self) -> usize {
-        self.room.lanes * self.room.tiles
+        self.room.lanes * self.room.pages
     }
 
     /// An argument over one of the store's buffers.
@@ -193,14 +193,14 @@ fn upload_table<R: Runtime>(
     slots: usize,
     table: &[u32],
 ) -> Result<Handle, GpuError> {
-    let expected = room.lanes * room.tiles;
+    let expected = room.lanes * room.pages;
     if table.len() != expected {
-        let expected = format!("{expected} (lanes · tiles)");
+        let expected = format!("{expected} (lanes · pages)");
         return Err(GpuError::Shape { what: "table", found: table.len(), expected });
     }
     if let Some(&slot) = table.iter().find(|&&slot| slot as usize >= slots) {
-        let expected = format!("below {slots}, the tiles of the pool");
-        return Err(GpuError::Shape { what: "tile of the table", found: slot as usize, expected });
+        let expected = format!("below {slots}, the pages of the pool");
+        return Err(GpuError::Shape { what: "page of the table", found: slot as usize, expected });
     }
     Ok(client.create_from_slice(u32::as_bytes(if table.is_empty() { &[0] } else { table })))
 }

@@ -50,11 +50,11 @@ impl Case {
     /// A store that holds the tensor: codes from the front, exact rows for sinks and for the rest.
     fn store(&self, client: &Client, scheme: &Scheme, tensor: &Tensor, residual: usize) -> Store {
         let lanes = self.lengths.len();
-        let tiles = tensor.longest.div_ceil(scheme.tile_tokens()).max(1);
-        let room = Room { lanes, kv_heads: KV_HEADS, tiles, sinks: self.sinks, ring: residual };
-        // Tiles of the lanes lie backwards in the pool.
-        let table: Vec<u32> = (0..(lanes * tiles) as u32).rev().collect();
-        let store = Store::paged(client, packing(*scheme), room, lanes * tiles, &table).expect("a store");
+        let pages = tensor.longest.div_ceil(scheme.page_tokens()).max(1);
+        let room = Room { lanes, kv_heads: KV_HEADS, pages, sinks: self.sinks, ring: residual };
+        // Pages of the lanes lie backwards in the pool.
+        let table: Vec<u32> = (0..(lanes * pages) as u32).rev().collect();
+        let store = Store::paged(client, packing(*scheme), room, lanes * pages, &table).expect("a store");
         let handle = upload(client, &tensor.rows);
         let rows = Rows { handle, rows: tensor.longest, order: RowOrder::RowsThenHeads };
         let span = |from: usize, to: usize, row| Span { tokens: from..to, row };
@@ -263,7 +263,7 @@ fn a_growing_cache_is_attended_at_every_step() {
     let mut keys = case.tensor(Freeze::Block, residual, &mut noise);
     let mut values = case.tensor(Freeze::Window, residual, &mut noise);
     let store = |scheme: &Scheme, ring| {
-        let room = Room { lanes: 2, kv_heads: KV_HEADS, tiles: 3, sinks, ring };
+        let room = Room { lanes: 2, kv_heads: KV_HEADS, pages: 3, sinks, ring };
         Store::new(&client, packing(*scheme), room).expect("a store")
     };
     // A value leaves the window in the step that brings its successor, so the ring has a row more.

@@ -31,14 +31,15 @@ pub(crate) struct Packed {
 }
 
 impl Scheme {
-    pub(crate) fn tile_tokens(&self) -> usize {
+    /// Tokens of a page: of a group of keys per channel, else of a tile.
+    pub(crate) fn page_tokens(&self) -> usize {
         match self.side {
             Side::Keys(Groups::PerChannel { tokens }) => tokens,
             _ => 32,
         }
     }
 
-    /// The groups of a tile of `tokens` tokens: index among the metadata, elements as (token, channel).
+    /// The groups of a page of `tokens` tokens: index among the metadata, elements as (token, channel).
     fn groups(&self, tokens: usize) -> Vec<(usize, Vec<(usize, usize)>)> {
         let d = self.head_dim;
         match self.side {
@@ -63,12 +64,42 @@ impl Scheme {
         }
     }
 
-    /// Strip and lane of a code.
-    fn place(&self, token: usize, channel: usize) -> (usize, usize) {
+    fn tile_tokens(&self) -> usize {
+        let page = self.page_tokens();
+        if page.is_multiple_of(32) { 32 } else { page }
+    }
+
+    /// Rows and columns of a tile's strips.
+    fn shape(&self) -> (usize, usize) {
         match self.side {
-            Side::Keys(_) => (channel * self.tile_tokens().div_ceil(LANES) + token / LANES, token % LANES),
-            Side::Values(_) => (token * self.head_dim.div_ceil(LANES) + channel / LANES, channel % LANES),
+            Side::Keys(_) => (self.head_dim, self.tile_tokens().div_ceil(LANES)),
+            Side::Values(_) => (32, self.head_dim.div_ceil(LANES)),
         }
+    }
+
+    /// Word of a tile's plane and bit in it where a code of `width` bits stands.
+    fn place(&self, width: usize, token: usize, channel: usize) -> (usize, usize) {
+        let (row, along) = match self.side {
+            Side::Keys(_) => (channel, token),
+            Side::Values(_) => (token, channel),
+        };
+        let (column, lane) = (along / LANES, along % LANES);
+        let (rows, columns) = self.shape();
+        let slots = 32 / width;
+        let full = rows / slots * slots;
+        let (unit, slot) = if row < full {
+            (row / slots * columns + column, row % slots)
+        } else {
+            let index = column * (rows - full) + (row - full);
+            (full / slots * columns + index / slots, index % slots)
+        };
+        (unit * LANES + lane, width * slot)
+    }
+
+    fn plane_words(&self, width: usize) -> usize {
+        let (rows, columns) = self.shape();
+        let slots = 32 / width;
+        LANES * (rows / slots * columns + (columns * (rows % slots)).div_ceil(slots))
     }
 
     fn planes(&self) -> Vec<usize> {
@@ -80,17 +111,17 @@ impl Scheme {
         }
     }
 
-    /// Packs `[tokens, head_dim]`, tile after tile; unused places are 0.
+    /// Packs `[tokens, head_dim]`, page after page; unused places are 0.
     pub(crate) fn pack(&self, rows: &[f32]) -> Packed {
         let mut packed = Packed { codes: Vec::new(), meta: Vec::new(), decoded: vec![0.0; rows.len()] };
-        let size = self.tile_tokens() * self.head_dim;
-        for (tile, rows) in rows.chunks(size).enumerate() {
-            self.pack_tile(rows, tile * size, &mut packed);
+        let size = self.page_tokens() * self.head_dim;
+        for (page, rows) in rows.chunks(size).enumerate() {
+            self.pack_page(rows, page * size, &mut packed);
         }
         packed
     }
 
-    fn pack_tile(&self, rows: &[f32], start: usize, packed: &mut Packed) {
+    fn pack_page(&self, rows: &[f32], start: usize, packed: &mut Packed) {
         let codec = Codec::new(self.bits, self.options).expect("a codec");
         let d = self.head_dim;
         let n_groups = self.n_groups();
@@ -109,7 +140,11 @@ impl Scheme {
             let Meta { first, second } = meta;
             (numbers[index], numbers[n_groups + index]) = (first, second);
         }
-        packed.codes.extend(self.words(&codes));
+        let tile = self.tile_tokens() * d;
+        for i in 0..self.page_tokens() / self.tile_tokens() {
+            let from = codes.len().min(i * tile);
+            packed.codes.extend(self.words(&codes[from..codes.len().min(from + tile)]));
+        }
         packed.meta.extend(match self.options.metadata {
             Metadata::F32 => numbers.iter().map(|x| x.to_bits()).collect::<Vec<u32>>(),
             Metadata::F16 => {
@@ -121,19 +156,13 @@ impl Scheme {
 
     fn words(&self, codes: &[u8]) -> Vec<u32> {
         let d = self.head_dim;
-        let strips = match self.side {
-            Side::Keys(_) => d * self.tile_tokens().div_ceil(LANES),
-            Side::Values(_) => 32 * d.div_ceil(LANES),
-        };
         let mut all = Vec::new();
         let mut shift = 0;
         for width in self.planes() {
-            let per_unit = 32 / width;
-            let mut words = vec![0_u32; strips.div_ceil(per_unit) * LANES];
+            let mut words = vec![0_u32; self.plane_words(width)];
             for (i, &code) in codes.iter().enumerate() {
-                let (strip, lane) = self.place(i / d, i % d);
-                let bits = u32::from(code) >> shift & ((1 << width) - 1);
-                words[strip / per_unit * LANES + lane] |= bits << (width * (strip % per_unit));
+                let (word, bit) = self.place(width, i / d, i % d);
+                words[word] |= (u32::from(code) >> shift & ((1 << width) - 1)) << bit;
             }
             all.extend(words);
             shift += width;

@@ -31,8 +31,8 @@ fn check(client: &Client, scheme: Scheme, tokens: usize, cuts: &[usize], seed: u
 fn check_rows(client: &Client, scheme: Scheme, rows: &[f32], cuts: &[usize]) {
     let (lanes, kv_heads, d) = (2, 2, scheme.head_dim);
     let tokens = rows.len() / (lanes * kv_heads * d);
-    let tiles = tokens.div_ceil(scheme.tile_tokens());
-    let room = Room { lanes, kv_heads, tiles, sinks: 0, ring: 0 };
+    let pages = tokens.div_ceil(scheme.page_tokens());
+    let room = Room { lanes, kv_heads, pages, sinks: 0, ring: 0 };
     let store = Store::new(client, packing(scheme), room).expect("a store");
     let handle = upload(client, rows);
     let source = Rows { handle, rows: tokens, order: RowOrder::HeadsThenRows };
@@ -49,12 +49,12 @@ fn check_rows(client: &Client, scheme: Scheme, rows: &[f32], cuts: &[usize]) {
         for head in 0..kv_heads {
             let rows = &rows[(lane * kv_heads + head) * tokens * d..][..tokens * d];
             let expected = scheme.pack(rows);
-            for tile in 0..tiles {
-                let slot = (lane * tiles + tile) * kv_heads + head;
-                let place = format!("{scheme:?}, lane {lane}, head {head}, tile {tile}");
-                let (found, wanted) = (&meta[slot * meta_words..], &expected.meta[tile * meta_words..]);
+            for page in 0..pages {
+                let slot = (lane * pages + page) * kv_heads + head;
+                let place = format!("{scheme:?}, lane {lane}, head {head}, page {page}");
+                let (found, wanted) = (&meta[slot * meta_words..], &expected.meta[page * meta_words..]);
                 assert_eq!(found[..meta_words], wanted[..meta_words], "metadata: {place}");
-                let (found, wanted) = (&codes[slot * code_words..], &expected.codes[tile * code_words..]);
+                let (found, wanted) = (&codes[slot * code_words..], &expected.codes[page * code_words..]);
                 assert_eq!(found[..code_words], wanted[..code_words], "codes: {place}");
             }
         }
@@ -127,7 +127,7 @@ fn elements_halfway_between_codes_go_to_the_even_one() {
 #[test]
 fn a_group_that_does_not_fit_is_found() {
     let Some(client) = client() else { return };
-    let room = Room { lanes: 2, kv_heads: 2, tiles: 1, sinks: 0, ring: 0 };
+    let room = Room { lanes: 2, kv_heads: 2, pages: 1, sinks: 0, ring: 0 };
     let store = Store::new(&client, packing(scheme(WHOLE, 4, 64, Metadata::F16)), room).expect("a store");
     let mut rows = Noise::new(1).take(2 * 2 * 64);
     rows[64] = f32::NAN;

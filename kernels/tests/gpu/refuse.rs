@@ -7,7 +7,7 @@ use crate::packed::Side;
 use crate::quantize::{KIVI, WHOLE, packing, scheme};
 use crate::support::{Client, client, upload};
 
-const ROOM: Room = Room { lanes: 2, kv_heads: 1, tiles: 2, sinks: 1, ring: 32 };
+const ROOM: Room = Room { lanes: 2, kv_heads: 1, pages: 2, sinks: 1, ring: 32 };
 
 fn store(client: &Client, side: Side) -> Store {
     Store::new(client, packing(scheme(side, 4, 64, Metadata::F16)), ROOM).expect("a store")
@@ -80,8 +80,8 @@ fn a_table_beyond_its_pool_is_refused() {
     let packing = packing(scheme(WHOLE, 4, 64, Metadata::F16));
     let paged = |table: &[u32]| message(Store::paged(&client, packing, ROOM, 3, table).map(|_| ()));
     assert_eq!(paged(&[0, 1, 2, 0]), "launched");
-    assert_eq!(paged(&[0, 1, 2]), "`table` is 3, expected 4 (lanes · tiles)");
-    assert_eq!(paged(&[0, 1, 2, 3]), "`tile of the table` is 3, expected below 3, the tiles of the pool");
-    let vast = Room { tiles: 1 << 20, kv_heads: 64, ..ROOM };
+    assert_eq!(paged(&[0, 1, 2]), "`table` is 3, expected 4 (lanes · pages)");
+    assert_eq!(paged(&[0, 1, 2, 3]), "`page of the table` is 3, expected below 3, the pages of the pool");
+    let vast = Room { pages: 1 << 20, kv_heads: 64, ..ROOM };
     assert!(Store::new(&client, packing, vast).is_err());
 }

@@ -198,8 +198,8 @@ impl Store {
         coded: usize,
         behind: usize,
     ) -> Result<(), GpuError> {
-        let tokens = self.packing.tile.tokens;
-        let capacity = self.room.tiles * tokens;
+        let tokens = self.packing.page;
+        let capacity = self.room.pages * tokens;
         if behind > capacity + self.room.ring {
             let expected = format!("at most {}", capacity + self.room.ring);
             return Err(GpuError::Lane { lane, what: "tokens behind the sinks", found: behind, expected });
@@ -223,7 +223,7 @@ fn buffers<R: Runtime>(store: &Store) -> BuffersLaunch<R> {
         Store::arg(&store.codes, store.code_len()),
         Store::arg(&store.meta, store.meta_len()),
         Store::arg(&store.exact, store.exact_len()),
-        store.room.tiles as u32,
+        store.room.pages as u32,
         store.room.ring as u32,
     )
 }

@@ -4,7 +4,7 @@ use cubecl::prelude::*;
 
 use super::kernel::{Chunk, Shared};
 use super::plan::Plan;
-use super::tile::{Buffers, Words, grid};
+use super::tile::{Buffers, Words, code_of_rest, grid};
 use crate::gpu::known::Known;
 use crate::gpu::layout::LANES;
 
@@ -48,28 +48,32 @@ pub(super) fn score_codes(keys: &Buffers, chunk: &Chunk, shared: &mut Shared, #[
         let tile = UNIT_POS / comptime!(LANES as u32);
         let lane = UNIT_POS % comptime!(LANES as u32);
         let start = chunk.start + tile * tokens;
-        let slot = if start < chunk.coded_keys { keys.slot(start / tokens) } else { 0u32.runtime() };
-        let mut scores = zeros(comptime!(plan.heads * plan.keys.tile.blocks()));
+        let page = comptime!(plan.keys.page as u32).runtime();
+        let slot = if start < chunk.coded_keys { keys.slot(start / page) } else { 0u32.runtime() };
+        let base = slot * comptime!(plan.keys.code_words() as u32)
+            + start % page / tokens * comptime!(plan.keys.tile.words() as u32)
+            + lane;
+        let mut scores = zeros(comptime!(plan.heads * plan.keys.tile.columns()));
         if comptime!(plan.keys.per_channel) {
             if start < chunk.coded_keys {
                 fold(keys, slot, tile, lane, shared, plan);
             }
             sync_cube();
             if start < chunk.coded_keys {
-                per_channel(keys, slot, tile, lane, shared, &mut scores, plan);
+                per_channel(keys, base, tile, shared, &mut scores, plan);
             }
         } else if start < chunk.coded_keys {
-            per_token(keys, slot, lane, shared, &mut scores, plan);
+            per_token(keys, slot, base, lane, shared, &mut scores, plan);
         }
         #[unroll]
-        for block in 0..comptime!(plan.keys.tile.blocks()) {
+        for block in 0..comptime!(plan.keys.tile.columns()) {
             let token = comptime!((block.known() * LANES) as u32) + lane;
             if token < tokens && start + token < chunk.coded_keys {
                 #[unroll]
                 for head in 0..comptime!(plan.heads) {
                     let place = place(comptime!(head.known()), tile * tokens + token, plan);
                     shared.scores[place] =
-                        scores[comptime!(head.known() * plan.keys.tile.blocks() + block.known())];
+                        scores[comptime!(head.known() * plan.keys.tile.columns() + block.known())];
                 }
             }
         }
@@ -105,14 +109,13 @@ fn fold(keys: &Buffers, slot: u32, tile: u32, lane: u32, shared: &mut Shared, #[
 #[cube]
 fn per_channel(
     keys: &Buffers,
-    slot: u32,
+    base: u32,
     tile: u32,
-    lane: u32,
     shared: &Shared,
     scores: &mut Array<f32>,
     #[comptime] plan: Plan,
 ) {
-    let blocks = comptime!(plan.keys.tile.blocks());
+    let blocks = comptime!(plan.keys.tile.columns());
     #[unroll]
     for head in 0..comptime!(plan.heads) {
         let mut offset = f32::new(0.0);
@@ -126,7 +129,7 @@ fn per_channel(
         }
     }
     let first = tile * comptime!(plan.queries() as u32);
-    dot(keys, slot, lane, &shared.scratch, first, 0usize, comptime!(plan.head_dim()), scores, plan);
+    dot(keys, base, &shared.scratch, first, 0usize, comptime!(plan.head_dim()), scores, plan);
 }
 
 /// Σ over groups of s·Σ q·code + z·Σq.
@@ -134,19 +137,20 @@ fn per_channel(
 fn per_token(
     keys: &Buffers,
     slot: u32,
+    base: u32,
     lane: u32,
     shared: &Shared,
     scores: &mut Array<f32>,
     #[comptime] plan: Plan,
 ) {
-    let blocks = comptime!(plan.keys.tile.blocks());
+    let blocks = comptime!(plan.keys.tile.columns());
     let groups = comptime!(plan.keys.groups());
     #[unroll]
     for group in 0..groups {
         let mut part = zeros(comptime!(plan.heads * blocks));
         let from = comptime!(group.known() * plan.keys.group);
         let to = comptime!(plan.head_dim().min(from + plan.keys.group));
-        dot(keys, slot, lane, &shared.queries, 0u32.runtime(), from, to, &mut part, plan);
+        dot(keys, base, &shared.queries, 0u32.runtime(), from, to, &mut part, plan);
         #[unroll]
         for block in 0..blocks {
             let token =
@@ -166,8 +170,7 @@ fn per_token(
 #[cube]
 fn dot(
     keys: &Buffers,
-    slot: u32,
-    lane: u32,
+    base: u32,
     queries: &SharedMemory<f32>,
     first: u32,
     #[comptime] from: usize,
@@ -175,49 +178,49 @@ fn dot(
     scores: &mut Array<f32>,
     #[comptime] plan: Plan,
 ) {
-    let per_round = comptime!(plan.keys.tile.round() / plan.keys.tile.blocks());
-    let begin = comptime!((from / per_round) as u32).runtime();
-    let end = comptime!((to / per_round) as u32).runtime();
-    for round in begin..end {
-        dot_round(keys, slot, lane, queries, first, round, per_round, scores, plan);
+    let step = comptime!(plan.keys.tile.step() as u32).runtime();
+    let full = comptime!(plan.keys.tile.full_rows());
+    let mut channel = comptime!(from as u32).runtime();
+    while channel < comptime!(to.min(full) as u32) {
+        let words = Words::load(&keys.codes, base, channel, plan.keys);
+        for i in 0..step {
+            let mut codes = Array::<f32>::new(comptime!(plan.keys.tile.columns()));
+            #[unroll]
+            for column in 0..comptime!(plan.keys.tile.columns()) {
+                codes[column] = words.code(i, comptime!(column.known()), plan.keys);
+            }
+            add_channel(queries, first + channel + i, &codes, scores, plan);
+        }
+        channel += step;
     }
-    if comptime!(!to.is_multiple_of(per_round)) {
-        dot_round(keys, slot, lane, queries, first, end, comptime!(to % per_round), scores, plan);
+    #[unroll]
+    for row in comptime!(from.max(full))..comptime!(to.max(full)) {
+        let mut codes = Array::<f32>::new(comptime!(plan.keys.tile.columns()));
+        #[unroll]
+        for column in 0..comptime!(plan.keys.tile.columns()) {
+            codes[column] =
+                code_of_rest(&keys.codes, base, comptime!(row.known()), comptime!(column.known()), plan.keys);
+        }
+        add_channel(queries, first + comptime!(row.known() as u32), &codes, scores, plan);
     }
 }
 
-/// One round of strips: `channels` channels in all blocks of tokens.
+/// Adds one channel's codes, times its number in each head's query, to the scores.
 #[cube]
-fn dot_round(
-    keys: &Buffers,
-    slot: u32,
-    lane: u32,
+fn add_channel(
     queries: &SharedMemory<f32>,
-    first: u32,
-    round: u32,
-    #[comptime] channels: usize,
+    channel: u32,
+    codes: &Array<f32>,
     scores: &mut Array<f32>,
     #[comptime] plan: Plan,
 ) {
-    let blocks = comptime!(plan.keys.tile.blocks());
-    let per_round = comptime!((plan.keys.tile.round() / blocks) as u32);
-    let words = Words::load(&keys.codes, slot, lane, round, comptime!(channels * blocks), plan.keys);
-    let base = first + round * per_round;
+    let columns = comptime!(plan.keys.tile.columns());
     #[unroll]
-    for channel in 0..channels {
-        let mut codes = Array::<f32>::new(blocks);
+    for head in 0..comptime!(plan.heads) {
+        let q = queries[(channel + comptime!((head.known() * plan.head_dim()) as u32)) as usize];
         #[unroll]
-        for block in 0..blocks {
-            codes[block] = words.code(comptime!(channel.known() * blocks + block.known()), plan.keys);
-        }
-        #[unroll]
-        for head in 0..comptime!(plan.heads) {
-            let q = queries
-                [(base + comptime!((head.known() * plan.head_dim() + channel.known()) as u32)) as usize];
-            #[unroll]
-            for block in 0..blocks {
-                scores[comptime!(head.known() * blocks + block.known())] += q * codes[block];
-            }
+        for column in 0..columns {
+            scores[comptime!(head.known() * columns + column.known())] += q * codes[column];
         }
     }
 }

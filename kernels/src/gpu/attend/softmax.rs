@@ -20,7 +20,7 @@ pub(super) fn start(#[comptime] plan: Plan) -> Running {
         maximum,
         total: zeros(plan.heads),
         zeros: zeros(comptime!(plan.heads * plan.values.groups())),
-        sums: zeros(comptime!(plan.heads * plan.values.tile.blocks())),
+        sums: zeros(comptime!(plan.heads * plan.values.tile.columns())),
     }
 }
 
@@ -93,7 +93,7 @@ fn find_maxima(shared: &mut Shared, #[comptime] plan: Plan) {
 #[cube]
 fn rescale(shared: &Shared, running: &mut Running, #[comptime] plan: Plan) {
     let groups = comptime!(plan.values.groups());
-    let blocks = comptime!(plan.values.tile.blocks());
+    let blocks = comptime!(plan.values.tile.columns());
     #[unroll]
     for head in 0..comptime!(plan.heads) {
         let mut maximum = running.maximum[head];

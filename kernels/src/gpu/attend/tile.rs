@@ -1,4 +1,4 @@
-//! Codes and metadata of a tile as kernels read them.
+//! Codes and metadata of tiles as kernels read them.
 
 use cubecl::prelude::*;
 
@@ -14,17 +14,17 @@ pub(super) struct Buffers {
     pub(super) codes: Array<u32>,
     pub(super) meta: Array<u32>,
     pub(super) exact: Array<f32>,
-    /// Tiles of a lane in the table.
-    pub(super) tiles: u32,
+    /// Pages of a lane in the table.
+    pub(super) pages: u32,
     /// Exact rows behind the sinks.
     pub(super) ring: u32,
 }
 
 #[cube]
 impl Buffers {
-    /// Which tile of one head in the pool a lane's tile is.
-    pub(super) fn slot(&self, tile: u32) -> u32 {
-        self.table[(CUBE_POS_Z * self.tiles + tile) as usize] * CUBE_COUNT_Y + CUBE_POS_Y
+    /// Which page of one head in the pool a lane's page is.
+    pub(super) fn slot(&self, page: u32) -> u32 {
+        self.table[(CUBE_POS_Z * self.pages + page) as usize] * CUBE_COUNT_Y + CUBE_POS_Y
     }
 
     /// First element of an exact row.
@@ -41,12 +41,12 @@ pub(super) struct Grid {
     pub(super) zero: f32,
 }
 
-/// Reads the grid of group `index` of a tile.
+/// Reads the grid of group `index` of a page.
 #[cube]
 pub(super) fn grid(meta: &Array<u32>, slot: u32, index: u32, #[comptime] packing: Packing) -> Grid {
     let base = slot * comptime!(packing.meta_words() as u32);
     let first = number(meta, base, index, packing);
-    let second = number(meta, base, index + comptime!(packing.tile_groups() as u32), packing);
+    let second = number(meta, base, index + comptime!(packing.page_groups() as u32), packing);
     if comptime!(packing.family == Family::TwoLevel) {
         Grid { scale: second - first, zero: first }
     } else {
@@ -63,7 +63,7 @@ fn number(meta: &Array<u32>, base: u32, index: u32, #[comptime] packing: Packing
     }
 }
 
-/// The words of one lane that a round of strips stands in, one plane after the other.
+/// The words of one lane that a step of rows stands in, one a column, with their first row in the lowest bits.
 #[derive(CubeType)]
 pub(super) struct Words {
     low: Array<u32>,
@@ -72,84 +72,76 @@ pub(super) struct Words {
 
 #[cube]
 impl Words {
-    /// Loads round `round` of a tile; of a last, shorter one only units that hold some of its `strips`.
-    pub(super) fn load(
-        codes: &Array<u32>,
-        slot: u32,
-        lane: u32,
-        round: u32,
-        #[comptime] strips: usize,
-        #[comptime] packing: Packing,
-    ) -> Words {
-        let base = slot * comptime!(packing.code_words() as u32) + lane;
+    /// Loads the step of rows that begins at `row`, of rows that fill units in both planes.
+    pub(super) fn load(codes: &Array<u32>, base: u32, row: u32, #[comptime] packing: Packing) -> Words {
         let planes = comptime!(packing.tile.planes());
-        let low = plane(codes, base, round, strips, comptime!(planes[0]), packing);
+        let low = column_words(codes, base, row, comptime!(planes[0]));
         if comptime!(planes[1].width > 0) {
-            let high = plane(codes, base, round, strips, comptime!(planes[1]), packing);
-            Words { low, high }
+            Words { low, high: column_words(codes, base, row, comptime!(planes[1])) }
         } else {
             Words { low, high: Array::new(1usize) }
         }
     }
 
-    /// The code in a strip of the round, as a number.
-    pub(super) fn code(&self, #[comptime] strip: usize, #[comptime] packing: Packing) -> f32 {
+    /// The code in row `i` of the step, as a number.
+    pub(super) fn code(&self, i: u32, #[comptime] column: usize, #[comptime] packing: Packing) -> f32 {
         let planes = comptime!(packing.tile.planes());
-        let mut code = bits(&self.low, strip, comptime!(planes[0]), packing);
+        let mut code = bits(self.low[column], i * comptime!(planes[0].width as u32), comptime!(planes[0]));
         if comptime!(planes[1].width > 0) {
-            code |=
-                bits(&self.high, strip, comptime!(planes[1]), packing) << comptime!(planes[1].shift as u32);
+            let high = bits(self.high[column], i * comptime!(planes[1].width as u32), comptime!(planes[1]));
+            code |= high << comptime!(planes[1].shift as u32);
         }
         whole(code)
     }
 }
 
-/// Words of one plane: those of the round's units, or one for each strip, shifted.
+/// A code among the rows that fill no unit, as a number.
 #[cube]
-fn plane(
+pub(super) fn code_of_rest(
     codes: &Array<u32>,
     base: u32,
-    round: u32,
-    #[comptime] strips: usize,
-    #[comptime] plane: Plane,
+    #[comptime] row: usize,
+    #[comptime] column: usize,
     #[comptime] packing: Packing,
-) -> Array<u32> {
-    let base = base + comptime!(plane.start as u32);
-    let per_round = comptime!(packing.tile.round());
-    if comptime!(packing.tile.is_aligned()) {
-        let units = comptime!(per_round / plane.strips());
-        let mut words = Array::<u32>::new(units);
-        let first = base + round * comptime!((units * LANES) as u32);
-        #[unroll]
-        for unit in 0..comptime!(strips.div_ceil(plane.strips())) {
-            words[unit] = codes[(first + comptime!((unit.known() * LANES) as u32)) as usize];
-        }
-        words
-    } else {
-        let mut words = Array::<u32>::new(per_round);
-        let per_unit = comptime!(plane.strips() as u32);
-        #[unroll]
-        for i in 0..strips {
-            let strip = round * comptime!(per_round as u32) + comptime!(i.known() as u32);
-            let word = codes[(base + strip / per_unit * comptime!(LANES as u32)) as usize];
-            words[i] = word >> (strip % per_unit * comptime!(plane.width as u32));
-        }
-        words
+) -> f32 {
+    let planes = comptime!(packing.tile.planes());
+    let mut code = placed_bits(codes, base, row, column, comptime!(planes[0]));
+    if comptime!(planes[1].width > 0) {
+        let high = placed_bits(codes, base, row, column, comptime!(planes[1]));
+        code |= high << comptime!(planes[1].shift as u32);
     }
+    whole(code)
+}
+
+/// One word of each column of a plane.
+#[cube]
+fn column_words(codes: &Array<u32>, base: u32, row: u32, #[comptime] plane: Plane) -> Array<u32> {
+    let slots = comptime!(plane.slots() as u32);
+    let mut words = Array::<u32>::new(plane.columns);
+    let first =
+        base + comptime!(plane.start as u32) + row / slots * comptime!((plane.columns * LANES) as u32);
+    #[unroll]
+    for column in 0..comptime!(plane.columns) {
+        let word = codes[(first + comptime!((column.known() * LANES) as u32)) as usize];
+        words[column] = word >> (row % slots * comptime!(plane.width as u32));
+    }
+    words
 }
 
 #[cube]
-fn bits(
-    words: &Array<u32>,
-    #[comptime] strip: usize,
+fn placed_bits(
+    codes: &Array<u32>,
+    base: u32,
+    #[comptime] row: usize,
+    #[comptime] column: usize,
     #[comptime] plane: Plane,
-    #[comptime] packing: Packing,
 ) -> u32 {
-    let ones = comptime!((1u32 << plane.width) - 1);
-    if comptime!(packing.tile.is_aligned()) {
-        (words[comptime!(strip / plane.strips())] >> comptime!((strip % plane.strips() * plane.width) as u32))
-            & ones
-    } else {
-        words[strip] & ones
-    }
+    let place = comptime!(plane.place(row, column));
+    let word = codes[(base + comptime!((plane.start + place.unit * LANES) as u32)) as usize];
+    bits(word, comptime!(place.shift as u32).runtime(), plane)
+}
+
+#[cube]
+fn bits(word: u32, shift: u32, #[comptime] plane: Plane) -> u32 {
+    (word >> shift) & comptime!((1u32 << plane.width) - 1)
 }

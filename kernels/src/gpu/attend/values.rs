@@ -19,45 +19,36 @@ pub(super) fn add_codes(
     #[comptime] plan: Plan,
 ) {
     let tokens = comptime!(plan.values.tile.tokens as u32);
-    let per_round = comptime!(plan.values.tile.round() / plan.values.tile.blocks());
-    let size = comptime!(per_round as u32);
+    let step = comptime!(plan.values.tile.step() as u32).runtime();
     let lane = UNIT_POS % comptime!(LANES as u32);
     let mut tile = UNIT_POS / comptime!(LANES as u32);
     while tile < comptime!(plan.value_tiles() as u32) {
         let start = chunk.start + tile * tokens;
         if start < chunk.coded_values {
-            let slot = values.slot(start / tokens);
-            let rounds = min(chunk.coded_values - start, tokens).div_ceil(size);
-            for round in 0..rounds {
-                let words =
-                    Words::load(&values.codes, slot, lane, round, plan.values.tile.round(), plan.values);
-                #[unroll]
-                for token in 0..per_round {
-                    let at = tile * tokens + round * size + comptime!(token.known() as u32);
-                    add_token(&words, at, comptime!(token.known()), shared, running, plan);
+            let base = values.slot(start / tokens) * comptime!(plan.values.code_words() as u32) + lane;
+            let last = min(chunk.coded_values - start, tokens);
+            let mut token = 0u32;
+            while token < last {
+                let words = Words::load(&values.codes, base, token, plan.values);
+                for i in 0..step {
+                    add_token(&words, i, tile * tokens + token + i, shared, running, plan);
                 }
+                token += step;
             }
         }
         tile += comptime!(plan.tiles as u32);
     }
 }
 
-/// Adds one token of a round to all heads and blocks of channels.
+/// Adds token `i` of a step to all heads and blocks of channels.
 #[cube]
-fn add_token(
-    words: &Words,
-    at: u32,
-    #[comptime] token: usize,
-    shared: &Shared,
-    running: &mut Running,
-    #[comptime] plan: Plan,
-) {
-    let blocks = comptime!(plan.values.tile.blocks());
+fn add_token(words: &Words, i: u32, at: u32, shared: &Shared, running: &mut Running, #[comptime] plan: Plan) {
+    let blocks = comptime!(plan.values.tile.columns());
     let groups = comptime!(plan.values.groups());
     let mut codes = Array::<f32>::new(blocks);
     #[unroll]
     for block in 0..blocks {
-        codes[block] = words.code(comptime!(token.known() * blocks + block.known()), plan.values);
+        codes[block] = words.code(i, comptime!(block.known()), plan.values);
     }
     #[unroll]
     for head in 0..comptime!(plan.heads) {
@@ -84,7 +75,7 @@ pub(super) fn add_exact(
     #[comptime] plan: Plan,
 ) {
     let head_dim = comptime!(plan.head_dim());
-    let blocks = comptime!(plan.values.tile.blocks());
+    let blocks = comptime!(plan.values.tile.columns());
     let lane = UNIT_POS % comptime!(LANES as u32);
     let first = max(chunk.start, chunk.coded_values);
     let last = min(chunk.start + comptime!(plan.chunk() as u32), chunk.end);
@@ -179,7 +170,7 @@ fn sum_totals(shared: &mut Shared, running: &Running, #[comptime] plan: Plan) {
 #[cube]
 fn lay_sums(shared: &mut Shared, running: &Running, #[comptime] plan: Plan) {
     let head_dim = comptime!(plan.head_dim());
-    let blocks = comptime!(plan.values.tile.blocks());
+    let blocks = comptime!(plan.values.tile.columns());
     let lane = UNIT_POS % comptime!(LANES as u32);
     let row = UNIT_POS / comptime!(LANES as u32) * comptime!(plan.queries() as u32);
     #[unroll]

@@ -15,7 +15,7 @@ const INFINITE: u32 = 0x7f80_0000;
 /// Partial sums that means are taken from, as on the CPU, since the order of a sum is part of its value.
 const SUMS: usize = 8;
 
-/// The fitted groups of a tile.
+/// The fitted groups of a page.
 #[derive(CubeType)]
 pub(super) struct Grids {
     pub(super) first: SharedMemory<f32>,
@@ -27,7 +27,7 @@ pub(super) struct Grids {
 #[cube]
 impl Grids {
     pub(super) fn new(#[comptime] packing: Packing) -> Self {
-        let groups = comptime!(packing.tile_groups());
+        let groups = comptime!(packing.page_groups());
         let thresholds = comptime!(if packing.family == Family::TwoLevel { groups } else { 1 });
         Grids {
             first: SharedMemory::new(groups),
@@ -37,7 +37,7 @@ impl Grids {
     }
 }
 
-/// One group of a tile: where its elements are.
+/// One group of a page: where its elements are.
 #[derive(CubeType)]
 pub(super) struct Group {
     index: usize,
@@ -49,7 +49,7 @@ pub(super) struct Group {
 #[cube]
 impl Group {
     pub(super) fn at(index: u32, #[comptime] packing: Packing) -> Self {
-        let tokens = comptime!(packing.tile.tokens as u32).runtime();
+        let tokens = comptime!(packing.page as u32).runtime();
         let (mut token, mut channel, mut length) = (0u32, index, tokens);
         if comptime!(!packing.per_channel) {
             let size = comptime!(packing.group as u32).runtime();
@@ -207,12 +207,12 @@ fn keep(
     fault
 }
 
-/// The code of an element of the tile.
+/// The code of an element of the page.
 #[cube]
 pub(super) fn code(x: f32, grids: &Grids, token: u32, channel: u32, #[comptime] packing: Packing) -> u32 {
     let mut group = channel;
     if comptime!(!packing.per_channel) {
-        group = channel / comptime!(packing.group as u32) * comptime!(packing.tile.tokens as u32) + token;
+        group = channel / comptime!(packing.group as u32) * comptime!(packing.page as u32) + token;
     }
     let group = group as usize;
     if comptime!(packing.family == Family::TwoLevel) {

@@ -1,4 +1,4 @@
-//! The kernel that codes rows into tiles: one cube a tile and KV head, in three steps.
+//! The kernel that codes rows into pages: one cube a page and KV head, in three steps.
 //!
 //! Groups are fitted one a thread, then each word of metadata and of codes is put together by one thread, so that
 //! no two threads write the same word. Tokens before those that are coded keep their bits, tokens after read 0.
@@ -20,7 +20,7 @@ pub(crate) struct RowMap {
     pub(crate) ring: u32,
 }
 
-/// Rows of one lane and KV head, and what part of a tile they fill.
+/// Rows of one lane and KV head, and what part of a page they fill.
 #[derive(CubeType)]
 pub(super) struct Part {
     /// First element of the lane's head.
@@ -28,16 +28,16 @@ pub(super) struct Part {
     row_stride: u32,
     skip: u32,
     ring: u32,
-    /// Row of the tile's token 0, were it there; wraps.
+    /// Row of the page's token 0, were it there; wraps.
     row: u32,
-    /// Tokens of the tile that are coded.
+    /// Tokens of the page that are coded.
     first: u32,
     last: u32,
 }
 
 #[cube]
 impl Part {
-    /// The element of a token of the tile in a channel.
+    /// The element of a token of the page in a channel.
     pub(super) fn at(&self, token: u32, channel: u32) -> usize {
         let mut row = self.row + token;
         if self.ring > 0 {
@@ -61,16 +61,16 @@ pub(super) fn quantize_kernel(
     meta: &mut Array<u32>,
     faults: &mut Array<u32>,
     map: RowMap,
-    tiles: u32,
+    pages: u32,
     #[comptime] packing: Packing,
 ) {
     let lane = CUBE_POS_Z;
-    let tokens = comptime!(packing.tile.tokens as u32).runtime();
+    let tokens = comptime!(packing.page as u32).runtime();
     let span = (lane * 3) as usize;
     let from = spans[span];
     let to = spans[span + 1];
-    let tile = from / tokens + CUBE_POS_X;
-    let start = tile * tokens;
+    let page = from / tokens + CUBE_POS_X;
+    let start = page * tokens;
     if start < to {
         let part = Part {
             base: lane * map.lane_stride + CUBE_POS_Y * map.head_stride,
@@ -81,7 +81,7 @@ pub(super) fn quantize_kernel(
             first: max(from, start) - start,
             last: min(to - start, tokens),
         };
-        let slot = table[(lane * tiles + tile) as usize] * CUBE_COUNT_Y + CUBE_POS_Y;
+        let slot = table[(lane * pages + page) as usize] * CUBE_COUNT_Y + CUBE_POS_Y;
         let mut grids = Grids::new(packing);
         let fault = fit_groups(rows, &part, &mut grids, packing);
         if fault > 0 {
@@ -103,7 +103,7 @@ pub(super) fn quantize_kernel(
 fn fit_groups(rows: &Array<f32>, part: &Part, grids: &mut Grids, #[comptime] packing: Packing) -> u32 {
     let mut fault = 0u32;
     let mut index = UNIT_POS;
-    while index < comptime!(packing.tile_groups() as u32) {
+    while index < comptime!(packing.page_groups() as u32) {
         let group = Group::at(index, packing);
         if comptime!(packing.per_channel) || part.holds(group.token) {
             fault = max(fault, fit(rows, part, grids, &group, packing));
@@ -153,12 +153,12 @@ fn filled(part: &Part, index: u32, #[comptime] packing: Packing) -> bool {
 /// Token of the group that a number of the metadata belongs to.
 #[cube]
 fn token_of(index: u32, #[comptime] packing: Packing) -> u32 {
-    index % comptime!(packing.tile.tokens as u32)
+    index % comptime!(packing.page as u32)
 }
 
 #[cube]
 fn number(grids: &Grids, index: u32, #[comptime] packing: Packing) -> f32 {
-    let groups = comptime!(packing.tile_groups() as u32).runtime();
+    let groups = comptime!(packing.page_groups() as u32).runtime();
     if index < groups { grids.first[index as usize] } else { grids.second[(index - groups) as usize] }
 }
 
@@ -174,20 +174,32 @@ fn write_plane(
     #[comptime] packing: Packing,
 ) {
     let ones = comptime!((1u32 << plane.width) - 1);
-    let strips = comptime!(plane.strips() as u32);
+    let slots = comptime!(plane.slots() as u32);
+    let words = comptime!(plane.words() as u32);
     let mut word = UNIT_POS;
-    while word < comptime!(plane.words as u32) {
-        let place = (base + word + comptime!(plane.start as u32)) as usize;
+    while word < words * comptime!((packing.page / packing.tile.tokens) as u32) {
+        let tile = word / words;
+        let place = base + tile * comptime!(packing.tile.words() as u32);
+        let place = (place + comptime!(plane.start as u32) + word % words) as usize;
         let old = codes[place];
         let mut new = 0u32;
-        for s in 0..strips {
-            let strip = word / comptime!(LANES as u32) * strips + s;
-            let shift = s * comptime!(plane.width as u32);
-            let token = token_in(strip, word, packing);
-            let channel = channel_in(strip, word, packing);
-            if token < part.first {
+        for slot in 0..slots {
+            let strip = strip(word % words / comptime!(LANES as u32), slot, plane);
+            let lane = word % comptime!(LANES as u32);
+            let along = strip.column * comptime!(LANES as u32) + lane;
+            let (mut token, mut channel) = (strip.row, along);
+            if comptime!(packing.tile.order == Order::TokensInLanes) {
+                token = along;
+                channel = strip.row;
+            }
+            let there = strip.column < comptime!(plane.columns as u32)
+                && token < comptime!(packing.tile.tokens as u32)
+                && channel < comptime!(packing.tile.head_dim as u32);
+            let token = token + tile * comptime!(packing.tile.tokens as u32);
+            let shift = slot * comptime!(plane.width as u32);
+            if there && token < part.first {
                 new |= old & (ones << shift);
-            } else if token < part.last && channel < comptime!(packing.tile.head_dim as u32) {
+            } else if there && token < part.last {
                 let found = code(rows[part.at(token, channel)], grids, token, channel, packing);
                 new |= ((found >> comptime!(plane.shift as u32)) & ones) << shift;
             }
@@ -197,26 +209,27 @@ fn write_plane(
     }
 }
 
-/// Token of the code that stands in a strip at a word's lane.
-#[cube]
-fn token_in(strip: u32, word: u32, #[comptime] packing: Packing) -> u32 {
-    let blocks = comptime!(packing.tile.blocks() as u32);
-    let lane = word % comptime!(LANES as u32);
-    let mut token = strip / blocks;
-    if comptime!(packing.tile.order == Order::TokensInLanes) {
-        token = strip % blocks * comptime!(LANES as u32) + lane;
-    }
-    token
+/// A strip of a tile.
+#[derive(CubeType)]
+struct Strip {
+    row: u32,
+    column: u32,
 }
 
-/// Channel of the code that stands in a strip at a word's lane.
+/// The strip that stands in a slot of a unit; a column beyond the last where none does.
 #[cube]
-fn channel_in(strip: u32, word: u32, #[comptime] packing: Packing) -> u32 {
-    let blocks = comptime!(packing.tile.blocks() as u32);
-    let lane = word % comptime!(LANES as u32);
-    let mut channel = strip % blocks * comptime!(LANES as u32) + lane;
-    if comptime!(packing.tile.order == Order::TokensInLanes) {
-        channel = strip / blocks;
+fn strip(unit: u32, slot: u32, #[comptime] plane: Plane) -> Strip {
+    let columns = comptime!(plane.columns as u32).runtime();
+    let slots = comptime!(plane.slots() as u32);
+    let (mut row, mut column) = (unit / columns * slots + slot, unit % columns);
+    if comptime!(plane.full_rows() < plane.rows) {
+        let rest = comptime!((plane.rows - plane.full_rows()) as u32).runtime();
+        let full = comptime!(plane.full_units() as u32).runtime();
+        if unit >= full {
+            let index = (unit - full) * slots + slot;
+            row = comptime!(plane.full_rows() as u32) + index % rest;
+            column = index / rest;
+        }
     }
-    channel
+    Strip { row, column }
 }

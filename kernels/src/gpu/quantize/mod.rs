@@ -46,7 +46,7 @@ pub struct Span {
 }
 
 impl Store {
-    /// Codes rows into tiles. Tokens are counted after the sinks and follow those coded before; where groups run
+    /// Codes rows into pages. Tokens are counted after the sinks and follow those coded before; where groups run
     /// along tokens a lane's range holds whole groups.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Store {
         self.launch(client, &rows.handle, self.rows_len(rows), map, spans)
     }
 
-    /// Codes exact rows of the ring into tiles: what [`quantize`](Self::quantize) does, with tokens where the ring
+    /// Codes exact rows of the ring into pages: what [`quantize`](Self::quantize) does, with tokens where the ring
     /// has them. A row stays until the ring comes round.
     ///
     /// # Errors
@@ -97,12 +97,12 @@ impl Store {
     ) -> Result<(), GpuError> {
         self.check_spans(spans)?;
         self.check_device(client)?;
-        let tokens = self.packing.tile.tokens;
+        let tokens = self.packing.page;
         let touched = |span: &Span| span.tokens.end.div_ceil(tokens) - span.tokens.start / tokens;
         let filled = spans.iter().filter(|span| !span.tokens.is_empty());
-        let Some(tiles) = filled.map(touched).max() else { return Ok(()) };
-        let count = CubeCount::Static(tiles as u32, self.room.kv_heads as u32, self.room.lanes as u32);
-        // SAFETY: spans lie in the tiles and rows of the store, the table in its pool, and every buffer is as long
+        let Some(pages) = filled.map(touched).max() else { return Ok(()) };
+        let count = CubeCount::Static(pages as u32, self.room.kv_heads as u32, self.room.lanes as u32);
+        // SAFETY: spans lie in the pages and rows of the store, the table in its pool, and every buffer is as long
         // as the store's shape says: all checked above and where the store was made.
         unsafe {
             quantize_kernel::launch_unchecked::<R>(
@@ -116,7 +116,7 @@ impl Store {
                 Self::arg(&self.meta, self.meta_len()),
                 Self::arg(&self.faults, self.room.lanes * self.room.kv_heads),
                 map,
-                self.room.tiles as u32,
+                self.room.pages as u32,
                 self.packing,
             );
         }
@@ -125,12 +125,12 @@ impl Store {
 
     fn check_spans(&self, spans: &[Span]) -> Result<(), GpuError> {
         self.check_lanes(spans.len())?;
-        let capacity = self.room.tiles * self.packing.tile.tokens;
+        let capacity = self.room.pages * self.packing.page;
         for (lane, Span { tokens, .. }) in spans.iter().enumerate() {
             if tokens.start > tokens.end || tokens.end > capacity {
                 return Err(lane_error(lane, "end of its tokens", tokens.end, format!("at most {capacity}")));
             }
-            let group = self.packing.tile.tokens;
+            let group = self.packing.page;
             let whole = tokens.start.is_multiple_of(group) && tokens.end.is_multiple_of(group);
             if self.packing.per_channel && !whole {
                 return Err(lane_error(
