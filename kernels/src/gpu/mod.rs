@@ -1,4 +1,4 @@
-//! The packed cache on a GPU: rows into tiles of codes, and attention over them.
+//! The packed cache on a GPU: rows into pages of codes, and attention over them.
 //!
 //! Generic over cubecl's runtimes: CUDA by feature `cuda`, Vulkan by feature `vulkan`; feature `gpu` alone has the
 //! kernels without a runtime.

@@ -178,6 +178,17 @@ impl Store {
     }
 }
 
+/// A launch of as many cubes, if the device takes them.
+pub(super) fn cubes<R: Runtime>(client: &ComputeClient<R>, count: [usize; 3]) -> Result<CubeCount, GpuError> {
+    let (x, y, z) = client.properties().hardware.max_cube_count;
+    for (expected, most) in count.into_iter().zip([x, y, z]) {
+        if expected > most as usize {
+            return Err(GpuError::Device { what: "cubes in a direction", found: most as usize, expected });
+        }
+    }
+    Ok(CubeCount::Static(count[0] as u32, count[1] as u32, count[2] as u32))
+}
+
 /// Words of a buffer of some shape, if 32-bit indices reach them.
 fn words(what: &'static str, shape: &[usize]) -> Result<usize, GpuError> {
     let words = shape.iter().fold(1_usize, |product, &size| product.saturating_mul(size));

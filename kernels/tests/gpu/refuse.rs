@@ -40,6 +40,16 @@ fn spans_beyond_the_store_or_the_rows_are_refused() {
     );
     let kept = message(keys.keep(&client, &rows, &vec![Span { tokens: 0..34, row: 0 }; 2]));
     assert_eq!(kept, "lane 0: tokens kept behind the sinks is 33, expected at most 32");
+    let most = client.properties().hardware.max_cube_count.2 as usize;
+    let crowd = Room { lanes: most + 1, pages: 0, ring: 0, ..ROOM };
+    let keys_of_crowd = Store::new(&client, *keys.packing(), crowd).expect("a store");
+    let many = Rows { handle: client.empty(4 * (most + 1) * 64), rows: 1, order: RowOrder::RowsThenHeads };
+    let spans = vec![Span { tokens: 0..1, row: 0 }; most + 1];
+    let refused = message(keys_of_crowd.keep(&client, &many, &spans));
+    assert_eq!(
+        refused,
+        format!("the device has {most} cubes in a direction, expected at least {}", most + 1)
+    );
     let ring = message(keys.quantize_ring(&client, &[0..0, 0..64]));
     assert_eq!(ring, "lane 1: tokens of the ring is 64, expected at most 32");
 }

@@ -15,6 +15,7 @@ use self::kernel::attend_kernel;
 use self::merge::merge_kernel;
 use self::plan::Plan;
 use self::tile::BuffersLaunch;
+use super::store::cubes;
 use super::{GpuError, Room, Store};
 
 /// Query heads of one KV head that a unit keeps sums of.
@@ -119,14 +120,14 @@ impl<'a> Attention<'a> {
         let partial = client.empty(4 * len * splits);
         let stats_len = 2 * n_lanes * kv_heads * self.heads * splits;
         let stats = client.empty(4 * stats_len);
-        let [splits_u32, heads_u32, kv_heads_u32, lanes_u32] =
-            [splits, self.heads, kv_heads, n_lanes].map(|n| n as u32);
+        let parts = cubes(client, [splits, kv_heads, n_lanes])?;
+        let heads = cubes(client, [self.heads, kv_heads, n_lanes])?;
         // SAFETY: buffers are as long as their shapes say and lanes hold what the stores have room for, checked
         // above and where the stores were made; tables point into their pools.
         unsafe {
             attend_kernel::launch_unchecked::<R>(
                 client,
-                CubeCount::Static(splits_u32, kv_heads_u32, lanes_u32),
+                parts,
                 CubeDim::new_1d(plan.units() as u32),
                 Store::arg(q, len),
                 Store::arg(&lanes.handle, 3 * n_lanes),
@@ -140,12 +141,12 @@ impl<'a> Attention<'a> {
             );
             merge_kernel::launch_unchecked::<R>(
                 client,
-                CubeCount::Static(heads_u32, kv_heads_u32, lanes_u32),
+                heads,
                 CubeDim::new_1d(MERGE_UNITS),
                 Store::arg(&partial, len * splits),
                 Store::arg(&stats, stats_len),
                 Store::arg(out, len),
-                splits_u32,
+                splits as u32,
                 head_dim,
             );
         }

@@ -65,7 +65,7 @@ fn add_token(words: &Words, i: u32, at: u32, shared: &Shared, running: &mut Runn
     }
 }
 
-/// Adds Σ weight·v of exact tokens; each row of sixteen units takes every so manieth.
+/// Adds Σ weight·v of exact tokens; rows of sixteen units take them in turns.
 #[cube]
 pub(super) fn add_exact(
     values: &Buffers,

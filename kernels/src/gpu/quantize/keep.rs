@@ -4,6 +4,7 @@ use cubecl::prelude::*;
 
 use super::kernel::{RowMap, RowMapLaunch};
 use super::{RowOrder, Rows, Span, UNITS, lane_error, spans_arg};
+use crate::gpu::store::cubes;
 use crate::gpu::{GpuError, Store};
 
 /// Copies the rows of tokens `spans[lane]` to where exact rows of those tokens stand.
@@ -60,12 +61,13 @@ impl Store {
         };
         let exact =
             Rows { handle: self.exact.clone(), rows: self.room.exact_rows(), order: RowOrder::HeadsThenRows };
+        let count = cubes(client, [longest, self.room.kv_heads, self.room.lanes])?;
         // SAFETY: spans lie in the rows and, taken round the ring, in the exact rows; buffers are as long as their
         // shapes say.
         unsafe {
             keep_kernel::launch_unchecked::<R>(
                 client,
-                CubeCount::Static(longest as u32, self.room.kv_heads as u32, self.room.lanes as u32),
+                count,
                 CubeDim::new_1d(UNITS),
                 Self::arg(&rows.handle, self.rows_len(rows)),
                 spans_arg(client, spans),

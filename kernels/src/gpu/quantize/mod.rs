@@ -11,6 +11,7 @@ use cubecl::server::Handle;
 
 use self::kernel::{RowMapLaunch, quantize_kernel};
 use super::packing::Family;
+use super::store::cubes;
 use super::{GpuError, Store};
 
 /// Units of a cube; groups and words of a tile go round among them.
@@ -101,7 +102,7 @@ impl Store {
         let touched = |span: &Span| span.tokens.end.div_ceil(tokens) - span.tokens.start / tokens;
         let filled = spans.iter().filter(|span| !span.tokens.is_empty());
         let Some(pages) = filled.map(touched).max() else { return Ok(()) };
-        let count = CubeCount::Static(pages as u32, self.room.kv_heads as u32, self.room.lanes as u32);
+        let count = cubes(client, [pages, self.room.kv_heads, self.room.lanes])?;
         // SAFETY: spans lie in the pages and rows of the store, the table in its pool, and every buffer is as long
         // as the store's shape says: all checked above and where the store was made.
         unsafe {
