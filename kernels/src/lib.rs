@@ -5,6 +5,7 @@
 //! | [`attention`] | blocks of queries over keys and values that are partly codes, partly exact |
 //! | [`codec`] | one group of numbers as codes, and back |
 //! | [`freeze`] | when a token stops being exact |
+//! | `gpu` | the packed cache on a GPU; by feature |
 //! | [`hadamard`] | the rotation that spreads outliers over channels |
 //! | [`matrix`] | matrix products |
 //! | [`mmap`] | a file's bytes, mapped |
@@ -17,6 +18,8 @@
 pub mod attention;
 pub mod codec;
 pub mod freeze;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 pub mod hadamard;
 mod isa;
 pub mod matrix;
