@@ -21,7 +21,7 @@
 //! | [`search`] | searchers over a space, on an ask/tell interface |
 //! | [`score`] | runs precision maps over a trace |
 //! | [`select`] | intervals on losses, and which map of a front to take |
-//! | [`bench`] | time and memory of precision maps |
+//! | [`bench`](mod@bench) | time and memory of precision maps |
 //! | [`report`] | the files a job leaves behind |
 //! | [`job`] | a calibration job: its YAML and its stages, in order |
 //! | [`cli`] | arguments, environment, printing, exit codes |
