@@ -257,8 +257,8 @@ fn windows_read_the_same_through_the_packed_cache() {
     ./tiny: Llama, 2 layers
     eval: 6 windows
     6 windows of 128 tokens
-    KV4: the packed cache of a window holds 9 kB, 3 kB by its storage bits; f32 takes 16 kB
-    K2V4: the packed cache of a window holds 8 kB, 3 kB by its storage bits; f32 takes 16 kB
+    KV4: the packed cache of a window holds 4 kB, 3 kB by its storage bits; f32 takes 16 kB
+    K2V4: the packed cache of a window holds 4 kB, 3 kB by its storage bits; f32 takes 16 kB
     ");
 }
 
