@@ -7,18 +7,13 @@ use proptest::prelude::*;
 use super::*;
 use crate::codec::{Codebook, Codec, CodecOptions, Metadata, OneBit, Zero};
 use crate::hadamard::hadamard;
+use crate::test_data;
 
 /// Numbers between −1 and 1, with a channel in sixteen larger.
 fn noise(tokens: usize, head_dim: usize, seed: u32) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(2_654_435_761).max(1);
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state as f32 / u32::MAX as f32 * 2.0 - 1.0
-    };
-    let scale = |i: usize| if i % head_dim % 16 == 3 { 8.0 } else { 1.0 };
-    (0..tokens * head_dim).map(|i| next() * scale(i)).collect()
+    let scale = |i: usize| if i % head_dim % 16 == 3 { 16.0 } else { 2.0 };
+    let plain = test_data::noise(tokens * head_dim, seed);
+    plain.into_iter().enumerate().map(|(i, x)| scale(i) * x).collect()
 }
 
 /// What a group reads as after coding.
