@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::FormatArgs;
-use super::typed::{at_least_one, window};
+use super::typed::{at_least_one, repeats, window};
 use crate::bench::Cell;
 use crate::cache::CacheKind;
 use crate::precision::PrecisionPair;
@@ -76,13 +76,13 @@ pub(in crate::cli) struct BenchArgs {
     )]
     pub(in crate::cli) cells: Vec<Cell>,
     /// Tokens of the prompt that prefill is timed on, at most the cell's length
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = repeats)]
     pub(in crate::cli) prompt: usize,
     /// Steps of a round
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = repeats)]
     pub(in crate::cli) steps: usize,
     /// Rounds, in each of which all configurations take their turn
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = repeats)]
     pub(in crate::cli) rounds: usize,
     /// Time cells that are longer than the model's context
     #[arg(long)]

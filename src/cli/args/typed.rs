@@ -18,6 +18,11 @@ pub(super) fn temperature(typed: &str) -> Result<f64, String> {
     found.ok_or_else(|| String::from("expected a number of at least 0"))
 }
 
+/// More steps than these are not waited for.
+pub(super) fn repeats(typed: &str) -> Result<usize, String> {
+    within(typed, 1..=1 << 20)
+}
+
 pub(super) fn top_p(typed: &str) -> Result<f64, String> {
     let found = typed.parse().ok().filter(|&found: &f64| found > 0.0 && found <= 1.0);
     found.ok_or_else(|| String::from("expected a number above 0, and 1 at most"))

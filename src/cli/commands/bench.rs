@@ -12,7 +12,6 @@ pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> anyhow::Result<(
         cells: args.cells.clone(),
         bench: Bench { prompt: args.prompt, steps: args.steps, rounds: args.rounds },
         beyond: args.beyond,
-        available: env::available_memory(),
     };
     let report = session.with_context(false, |context| stages::bench(&request, context))?;
     session.output.note(machine(&report));

@@ -72,8 +72,14 @@ pub struct BenchRequest {
     pub bench: Bench,
     /// Whether cells may be longer than the model's context.
     pub beyond: bool,
-    /// Bytes of memory that are free, if that is known.
-    pub available: Option<u64>,
+}
+
+impl BenchRequest {
+    /// Tokens of the longest sequence once all steps are made.
+    pub fn longest(&self) -> usize {
+        let longest = self.cells.iter().map(|cell| cell.context).max().unwrap_or(0);
+        longest.saturating_add(self.bench.steps.saturating_mul(self.bench.rounds))
+    }
 }
 
 /// What was measured.
