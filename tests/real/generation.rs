@@ -40,34 +40,37 @@ const PROMPTS: [&str; 10] = [
 
 #[test]
 fn smollm2_writes_through_packed_codes_what_simulated_ones_would_choose() {
-    check(SMOLLM2);
+    check(SMOLLM2, 128);
 }
 
 #[test]
 fn qwen_writes_through_packed_codes_what_simulated_ones_would_choose() {
-    check(QWEN);
+    check(QWEN, 32);
 }
 
-/// Tokens of a text.
-const NEW_TOKENS: usize = 128;
+#[test]
+#[ignore = "every step packs 2 GB of weights anew: 3 to 9 minutes, as memory is fast or slow"]
+fn qwen_writes_a_longer_text_through_packed_codes_that_simulated_ones_would_choose() {
+    check(QWEN, 128);
+}
 
 /// Greedy text through packed codes, step by step and all prompts side by side; then the simulated cache reads it
 /// in one pass, and must put each token first that was chosen, but for few, which are printed.
-fn check((name, file): (&str, &str)) {
+fn check((name, file): (&str, &str), new_tokens: usize) {
     let Some(decoder) = decoder(file) else { return };
     let tokenizer = Tokenizer::load(&Checkpoint::open(&model_path(file).unwrap()).unwrap()).unwrap();
     let prompts = PROMPTS.map(|prompt| tokenizer.encode_from_start(prompt, BosPolicy::Auto).unwrap());
-    let longest = prompts.iter().map(Vec::len).max().unwrap() + NEW_TOKENS;
+    let longest = prompts.iter().map(Vec::len).max().unwrap() + new_tokens;
     let simulation = simulation(&decoder, &Scheme::kivi(), longest).unwrap();
     let map = PrecisionMap::uniform(decoder.config().num_hidden_layers, "KV4".parse().unwrap());
     let caches = |kind: CacheKind, prompt: usize| {
         let units = Units::prompt(prompts[prompt].len(), simulation.scheme().prefill);
         simulation.any(kind, &map, &units).map_err(ModelError::from)
     };
-    let texts = greedy(&decoder, |prompt| caches(CacheKind::Packed, prompt), &prompts, NEW_TOKENS);
+    let texts = greedy(&decoder, |prompt| caches(CacheKind::Packed, prompt), &prompts, new_tokens);
     let (mut positions, mut others, mut below) = (0, 0, 0.0);
     for (index, (prompt, text)) in prompts.iter().zip(&texts).enumerate() {
-        assert!(text.len() == NEW_TOKENS || decoder.config().eos_token_ids.contains(&text[text.len() - 1]));
+        assert!(text.len() == new_tokens || decoder.config().eos_token_ids.contains(&text[text.len() - 1]));
         let mut caches = caches(CacheKind::Simulated, index).unwrap();
         for (position, margin) in margins(&decoder, &mut caches, prompt, text).into_iter().enumerate() {
             if margin > 0.0 {
