@@ -90,22 +90,38 @@ fn reference(q: &[f32], d: usize, keys: &[f32], values: &[f32], tokens: Range<us
     out
 }
 
-/// Asserts that attention is the formula's within 1e-5 of each head's largest output, in each instruction set.
+/// By how much more than 1e-5 an f32 product may be off: weights are off by as much as scores are, and these by the
+/// rounding of what they are sums of. A code's scale and offset are as large as the largest of its group, so that counts
+/// for all of a key's elements. 1 as long as those products add up to 8.
+fn slack(q: &[f32], keys: &[f32], tokens: &Range<usize>) -> f64 {
+    let largest = |x: &[f32]| x.iter().fold(0.0_f32, |max, x| max.max(x.abs()));
+    let q_sum: f32 = q.iter().map(|q| q.abs()).sum();
+    let products = keys.chunks(q.len()).take(tokens.end).skip(tokens.start).map(|key| q_sum * largest(key));
+    f64::from(products.fold(8.0, f32::max) / 8.0)
+}
+
+/// Asserts that attention is the formula's within 1e-5 of each head's largest output, in each instruction set, where
+/// scores are of ordinary size; see [`slack`]. A head of few channels may have none but small outputs by chance, so
+/// the largest value counts there.
 fn check(query: Query<'_>, keys: &Held, values: &Held, tokens: Range<usize>, read_keys: &[f32]) {
     let d = query.head_dim;
     let expected = reference(query.q, d, read_keys, &values.read, tokens.clone());
     for (isa, partial) in
-        attend_on_each(query, keys.stored(), values.stored(), tokens).into_iter().enumerate()
+        attend_on_each(query, keys.stored(), values.stored(), tokens.clone()).into_iter().enumerate()
     {
         let mut found = vec![0.0; query.q.len()];
         partial.finish(&mut found);
         for (h, (found, expected)) in found.chunks(d).zip(expected.chunks(d)).enumerate() {
-            let largest = expected.iter().fold(0.0_f64, |max, x| max.max(x.abs()));
+            let mut largest = expected.iter().fold(0.0_f64, |max, x| max.max(x.abs()));
+            if d < 16 {
+                largest = values.read.iter().fold(largest, |max, &x| max.max(f64::from(x).abs()));
+            }
+            let bound = 1e-5 * slack(&query.q[h * d..][..d], read_keys, &tokens);
             for (found, expected) in found.iter().zip(expected) {
                 let error = (f64::from(*found) - expected).abs() / largest;
                 assert!(
-                    error < 1e-5,
-                    "instruction set {isa}, head {h}: {found} is not {expected}, error {error:e}"
+                    error < bound,
+                    "instruction set {isa}, head {h}: {found} is not {expected}, error {error:e} of {bound:e}"
                 );
             }
         }

@@ -77,10 +77,16 @@ fn check(
     let expected = layer.outputs(&mut simulated, &chunks);
     let many = if prompt > FEW { prompt * shape.q_width() } else { 0 };
     assert_eq!(found[..many], expected[..many], "a prompt goes through the same products");
+    // Values of few codes round alike in all channels of a sum, and the rotation back gathers what they have in common
+    // in one channel, √head_dim times as large: up to 1.8e-5 in 20,000 cases, 1e-6 in nearly all.
+    let tolerance = if scheme.hadamard { 3e-5 } else { 1e-5 };
     for (found, expected) in found.chunks(shape.head_dim).zip(expected.chunks(shape.head_dim)) {
         let largest = expected.iter().fold(0.0_f32, |max, x| max.max(x.abs()));
         for (found, expected) in found.iter().zip(expected) {
-            assert!((found - expected).abs() <= 1e-5 * largest, "{found} is not {expected} of {largest}");
+            assert!(
+                (found - expected).abs() <= tolerance * largest,
+                "{found} is not {expected} of {largest}"
+            );
         }
     }
 }
