@@ -1,5 +1,13 @@
 //! Matrix products on slices: the one place that calls `gemm`.
 
+mod few;
+mod lanes;
+mod tile;
+mod weights;
+
+pub use few::multiply_few;
+pub use weights::Weights;
+
 /// A matrix inside a buffer; element (i, j) is `data[i * row_stride + j * col_stride]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a> {
