@@ -50,7 +50,7 @@ impl InstructionSet {
     fn multiply(self, out: &mut [f32], x: &[f32], weight: Weights<'_>, width: usize) {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(lanes) => multiply_in::<_, 4, 4>(lanes, out, x, weight, width),
+            Self::Avx512(lanes) => multiply_in::<_, 6, 4>(lanes, out, x, weight, width),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(lanes) => multiply_in::<_, 2, 2>(lanes, out, x, weight, width),
             Self::Portable => multiply_in::<_, 2, 2>(Portable, out, x, weight, width),
@@ -75,6 +75,9 @@ fn multiply_in<L: Lanes, const M: usize, const N: usize>(
 /// Weights that one task takes: enough to be worth a task, few enough to stay in the second-level cache while all
 /// rows of `x` pass over them.
 const TASK: usize = 1 << 15;
+
+/// Elements of `x` in a block: 32 KiB.
+const BLOCK: usize = 1 << 13;
 
 fn multiply<L: Lanes, E: Element, const M: usize, const N: usize>(
     lanes: L,
@@ -126,6 +129,7 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
+    /// Rows of `x` in blocks that stay in the first-level cache while all of the task's weights pass over them.
     #[inline(always)]
     fn fill<L: Lanes, E: Element, const M: usize, const N: usize>(
         &self,
@@ -136,39 +140,49 @@ impl Part<'_> {
     ) {
         let n = weight.len() / width;
         let whole = n / N * N;
-        for column in (0..whole).step_by(N) {
-            self.columns::<L, E, M, N>(lanes, x, &weight[column * width..], column, width);
-        }
-        for column in whole..n {
-            self.columns::<L, E, M, 1>(lanes, x, &weight[column * width..], column, width);
+        let rows = (BLOCK / width / M * M).max(M);
+        for (index, x) in x.chunks(rows * width).enumerate() {
+            let row = index * rows;
+            for column in (0..whole).step_by(N) {
+                self.tiles::<L, E, M, N>(lanes, x, &weight[column * width..], (row, column), width);
+            }
+            for column in whole..n {
+                self.tiles::<L, E, M, 1>(lanes, x, &weight[column * width..], (row, column), width);
+            }
         }
     }
 
-    /// `N` columns: the first `N` rows of `weight` with all rows of `x`.
+    /// The first `N` rows of `weight` with all rows of `x`, whose product begins at row `first` and at `column`.
     #[inline(always)]
-    fn columns<L: Lanes, E: Element, const M: usize, const N: usize>(
+    fn tiles<L: Lanes, E: Element, const M: usize, const N: usize>(
         &self,
         lanes: L,
         x: &[f32],
         weight: &[E::Raw],
-        column: usize,
+        (first, column): (usize, usize),
         width: usize,
     ) {
         let weight = split::<_, N>(weight, width);
-        let (rows, mut row) = (x.len() / width, 0);
+        let rows = x.len() / width;
+        let mut row = 0;
         while row + M <= rows {
             let x = split::<_, M>(&x[row * width..], width);
-            self.write(row, column, dots::<L, E, M, N>(lanes, x, weight));
+            self.write(first + row, column, dots::<L, E, M, N>(lanes, x, weight));
             row += M;
+        }
+        if M > 4 && row + 4 <= rows {
+            let x = split::<_, 4>(&x[row * width..], width);
+            self.write(first + row, column, dots::<L, E, 4, N>(lanes, x, weight));
+            row += 4;
         }
         while row + 2 <= rows {
             let x = split::<_, 2>(&x[row * width..], width);
-            self.write(row, column, dots::<L, E, 2, N>(lanes, x, weight));
+            self.write(first + row, column, dots::<L, E, 2, N>(lanes, x, weight));
             row += 2;
         }
         if row < rows {
             let x = split::<_, 1>(&x[row * width..], width);
-            self.write(row, column, dots::<L, E, 1, N>(lanes, x, weight));
+            self.write(first + row, column, dots::<L, E, 1, N>(lanes, x, weight));
         }
     }
 

@@ -54,7 +54,7 @@ fn a_product_by_hand() {
 fn every_ragged_shape_is_the_scalar_product() {
     for width in [1, 2, 15, 16, 17, 31, 33, 80, 100] {
         for n in [1, 2, 3, 4, 5, 9] {
-            for rows in [1, 2, 3, 4, 5, 6, 7, 9] {
+            for rows in [1, 2, 3, 4, 5, 6, 7, 9, 11, 13] {
                 let (x, weight) = (numbers(rows * width, 5), numbers(n * width, 77));
                 let expected = reference(&x, &weight, width);
                 for set in InstructionSet::all() {
@@ -114,8 +114,8 @@ fn every_finite_f16_and_bf16_is_widened_exactly() {
 
 #[test]
 fn a_row_is_the_same_bits_among_others_and_on_any_number_of_threads() {
-    // More weights than one task takes.
-    let (width, n, rows) = (523, 211, 13);
+    // More weights than one task takes, more rows than one block.
+    let (width, n, rows) = (1523, 211, 13);
     let (x, weight) = (numbers(rows * width, 9), numbers(n * width, 31));
     let x: Vec<f32> = x.iter().map(|x| x / 3.0).collect();
     for set in InstructionSet::all() {
