@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::env;
 use crate::job::Overrides;
+use crate::model::WeightType;
 use crate::precision::PrecisionPair;
 
 /// Finds, offline and once per model, the bit width each layer's key and value cache needs.
@@ -48,6 +49,9 @@ pub(super) struct Global {
     /// What the model runs on
     #[arg(long, global = true, value_name = "DEVICE", default_value = "cpu")]
     pub(super) device: crate::model::Device,
+    /// Leave weights in their file and read a layer at a time, as is done where they would not fit into memory
+    #[arg(long, global = true)]
+    pub(super) stream_weights: bool,
     /// Touch no network
     #[arg(long, global = true)]
     pub(super) offline: bool,
@@ -202,6 +206,13 @@ pub(super) struct PullArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct WeightArgs {
+    /// What weights are held as in memory: f32, f16 or bf16
+    #[arg(long, value_name = "TYPE", default_value = "f32")]
+    pub(super) weights: WeightType,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct FormatArgs {
     /// How to print data
     #[arg(long, value_name = "FORMAT", default_value = "table")]
@@ -236,6 +247,8 @@ pub(super) struct GenerateArgs {
     /// Tokens to add at most
     #[arg(short = 'n', long, value_name = "N", default_value_t = 128)]
     pub(super) max_new_tokens: usize,
+    #[command(flatten)]
+    pub(super) weights: WeightArgs,
 }
 
 #[derive(Debug, Args)]
@@ -265,6 +278,8 @@ pub(super) struct EvalArgs {
     /// Windows at most, from the start of the text
     #[arg(long, value_name = "N", value_parser = windows)]
     pub(super) windows: Option<usize>,
+    #[command(flatten)]
+    pub(super) weights: WeightArgs,
     #[command(flatten)]
     pub(super) format: FormatArgs,
 }

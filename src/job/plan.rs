@@ -36,7 +36,7 @@ impl Plan {
         if let Some(config) = config {
             lines.push(("space", space_size(pairs.len(), config.num_hidden_layers)));
             lines.push(("disk", format!("about {} for the trace", size(trace_bytes(job, config)))));
-            lines.push(("memory", format!("about {} for the weights", size(weight_bytes(config)))));
+            lines.push(("memory", format!("about {} for the weights", size(4 * config.weight_elements()))));
         }
         lines.push(("files", FILES.join(" ")));
         lines.push(("out", job.out.display().to_string()));
@@ -93,16 +93,7 @@ fn trace_bytes(job: &Job, config: &Config) -> u64 {
     ((search + select + test) * (job.trace.max_new_tokens * row + tokens)) as u64
 }
 
-/// All weights in f32.
-fn weight_bytes(config: &Config) -> u64 {
-    let attention = 2 * config.hidden_size * (config.query_size() + config.key_value_size());
-    let mlp = 3 * config.hidden_size * config.intermediate_size;
-    let head = if config.tie_word_embeddings { 1 } else { 2 };
-    let embeddings = head * config.vocab_size * config.hidden_size;
-    4 * (config.num_hidden_layers * (attention + mlp) + embeddings) as u64
-}
-
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     match bytes as f64 {
         small if small < 1e6 => format!("{:.0} kB", small / 1e3),
         middle if middle < 1e9 => format!("{:.0} MB", middle / 1e6),

@@ -45,6 +45,16 @@ impl FromStr for Device {
 }
 
 impl Device {
+    /// Whether weights on it take the memory of the host.
+    pub fn is_host(self) -> bool {
+        match self {
+            #[cfg(feature = "flex")]
+            Self::Cpu => true,
+            #[cfg(feature = "cuda")]
+            Self::Cuda => false,
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             #[cfg(feature = "flex")]

@@ -4,11 +4,10 @@ use std::ops::ControlFlow;
 
 use kvtune_kernels::statistics::arg_max;
 
-use super::decoder::Decoder;
+use super::decoder::{Decoder, Prefilled};
 use super::ops::{DecoderBackend, to_host};
 use super::{ModelError, Tensor2};
 use crate::cache::LayerCache;
-use crate::parallel::in_order;
 
 /// Continues `prompt` with the most likely token each time, until `max_new` tokens or an end-of-sequence token,
 /// which is kept as the last one. `each` sees every token as it is chosen and may break off.
@@ -60,9 +59,9 @@ pub fn greedy_many<B: DecoderBackend, C: LayerCache>(
         if max_new == 0 {
             break;
         }
-        let started = in_order(threads, group.len(), |lane| start(decoder, caches(), group[lane]))?;
-        for (prompt, (caches, token)) in (first..).zip(started) {
-            waiting.push(Lane { prompt, token, caches });
+        let prefilled = decoder.prefill_many(group, |_| caches(), threads)?;
+        for (prompt, Prefilled { caches, last }) in (first..).zip(prefilled) {
+            waiting.push(Lane { prompt, token: most_likely(decoder, last)[0], caches });
         }
         while !waiting.is_empty() {
             let mut going = Vec::new();
@@ -88,17 +87,6 @@ struct Lane<C> {
     prompt: usize,
     token: u32,
     caches: Vec<C>,
-}
-
-fn start<B: DecoderBackend, C: LayerCache>(
-    decoder: &Decoder<B>,
-    mut caches: Vec<C>,
-    prompt: &[u32],
-) -> Result<(Vec<C>, u32), ModelError> {
-    let hidden = decoder.forward(prompt, &mut caches)?;
-    let last = hidden.dims()[0] - 1;
-    let token = most_likely(decoder, hidden.narrow(0, last, 1))[0];
-    Ok((caches, token))
 }
 
 /// Every lane by one token.

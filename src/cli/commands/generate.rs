@@ -10,6 +10,7 @@ pub(super) fn generate(args: GenerateArgs, session: &Session<'_>) -> anyhow::Res
         prompt: prompt(args.prompt)?,
         chat: args.chat,
         max_new_tokens: args.max_new_tokens,
+        weights: args.weights.weights,
     };
     let output = session.output;
     session

@@ -10,6 +10,7 @@ use clap::CommandFactory;
 
 use super::args::{Cli, Command, CompletionsArgs, Global};
 use super::env;
+use super::memory;
 use super::output::Output;
 use super::progress::{Progress, catch_interrupts};
 use crate::job::stages::{Context, Stage};
@@ -54,6 +55,8 @@ impl Session<'_> {
             observer: &progress,
             registry: env::registry(self.global.offline),
             device: self.global.device,
+            stream_weights: self.global.stream_weights,
+            free_memory: self.global.device.is_host().then(memory::free).flatten(),
             force,
             threads,
             command: env::command_line(),

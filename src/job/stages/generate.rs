@@ -12,7 +12,7 @@ pub(super) fn run<B: DecoderBackend>(
 ) -> Result<(), StageError> {
     let tokenizer = session.tokenizer()?;
     let prompt = prompt(request, session, &tokenizer)?;
-    let decoder = session.decoder::<B>()?;
+    let decoder = session.decoder::<B>(request.weights)?;
     let (mut tokens, mut written, mut failed) = (Vec::new(), 0, None);
     let eos = &decoder.config().eos_token_ids;
     generate::greedy(&decoder, &mut decoder.full_caches(), &prompt, request.max_new_tokens, |token| {

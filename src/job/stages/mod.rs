@@ -36,6 +36,10 @@ pub struct Context<'a> {
     pub registry: Registry,
     /// What the model runs on.
     pub device: Device,
+    /// Whether weights stay in their file and are read a layer at a time.
+    pub stream_weights: bool,
+    /// Bytes that weights may take, where that is known: beyond it they are streamed.
+    pub free_memory: Option<u64>,
     /// Whether files of another job may be replaced.
     pub force: bool,
     /// Threads to work on, at least 1.

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use crate::model::WeightType;
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::quant::Scheme;
 
@@ -14,6 +15,8 @@ pub struct Generation {
     pub chat: bool,
     /// Tokens to add at most.
     pub max_new_tokens: usize,
+    /// What weights are held as.
+    pub weights: WeightType,
 }
 
 /// Configurations to compare on a text.
@@ -21,6 +24,8 @@ pub struct Generation {
 pub struct Evaluation {
     /// The model.
     pub model: String,
+    /// What weights are held as.
+    pub weights: WeightType,
     /// The text.
     pub text: PathBuf,
     /// Tokens of a window of the text.

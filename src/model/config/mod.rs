@@ -94,6 +94,15 @@ impl Config {
         }
     }
 
+    /// Elements of all weight matrices.
+    pub fn weight_elements(&self) -> u64 {
+        let attention = 2 * self.hidden_size * (self.query_size() + self.key_value_size());
+        let mlp = 3 * self.hidden_size * self.intermediate_size;
+        let head = if self.tie_word_embeddings { 1 } else { 2 };
+        let embeddings = head * self.vocab_size * self.hidden_size;
+        (self.num_hidden_layers * (attention + mlp) + embeddings) as u64
+    }
+
     /// Width of all query heads together.
     pub fn query_size(&self) -> usize {
         self.head_shape().q_width()
