@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-/// Bytes that this process may still take: free on the machine, in its control group, and of its address space.
+/// Bytes that this process may still take: free on the machine, in its control group, and by its own limits.
 pub(super) fn free() -> Option<u64> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let machine = read("/proc/meminfo").and_then(|text| kilobytes(&text, "MemAvailable:"));
     let group = read("/proc/self/cgroup").and_then(|text| group_free(&text));
     let limits = (read("/proc/self/limits"), read("/proc/self/status"));
-    let address_space = limits.0.zip(limits.1).and_then(|(limits, status)| address_space(&limits, &status));
-    [machine, group, address_space].into_iter().flatten().min()
+    let limits = limits.0.zip(limits.1);
+    let left = |(limit, held)| limits.as_ref().and_then(|(limits, status)| left(limits, limit, status, held));
+    let [space, data] = [("Max address space", "VmSize:"), ("Max data size", "VmData:")].map(left);
+    [machine, group, space, data].into_iter().flatten().min()
 }
 
 /// What a line like `MemAvailable:   123 kB` says, in bytes.
@@ -33,10 +35,11 @@ fn within(limit: u64, used: u64, stat: &str) -> u64 {
     limit.saturating_sub(used.saturating_sub(files))
 }
 
-fn address_space(limits: &str, status: &str) -> Option<u64> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+/// What a limit of `/proc/self/limits` leaves to a process that holds what its status says.
+fn left(limits: &str, limit: &str, status: &str, held: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix(limit))?;
     let soft: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(soft.saturating_sub(kilobytes(status, "VmSize:")?))
+    Some(soft.saturating_sub(kilobytes(status, held)?))
 }
 
 #[cfg(test)]
@@ -58,10 +61,10 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_the_address_space_counts_what_is_mapped() {
-        let limits = "Limit  Soft Limit  Hard Limit  Units\nMax address space  4096000  unlimited  bytes\n";
-        assert_eq!(address_space(limits, "VmSize:\t 1000 kB\n"), Some(3_072_000));
-        let unlimited = "Max address space         unlimited            unlimited            bytes\n";
-        assert_eq!(address_space(unlimited, "VmSize: 1000 kB\n"), None);
+    fn a_limit_of_the_process_leaves_what_it_does_not_hold() {
+        let limits = "Limit  Soft Limit  Hard Limit  Units\nMax data size  4096000  unlimited  bytes\n";
+        assert_eq!(left(limits, "Max data size", "VmData:\t 1000 kB\n", "VmData:"), Some(3_072_000));
+        let unlimited = "Max data size         unlimited            unlimited            bytes\n";
+        assert_eq!(left(unlimited, "Max data size", "VmData: 1000 kB\n", "VmData:"), None);
     }
 }
