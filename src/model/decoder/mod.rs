@@ -2,7 +2,7 @@
 //!
 //! One implementation for Llama, Mistral, Qwen2 and Qwen3: they differ in which weights are there (biases,
 //! q/k norms) and in configuration (windows, rotary scaling), not in code. The linear products are burn's where
-//! rows are many, `kvtune-kernels`' where they are few; what a query reads is a [`LayerCache`]'s affair.
+//! a sequence has many tokens, `kvtune-kernels`' where every sequence has one; what a query reads is a [`LayerCache`]'s affair.
 //!
 //! A layer is offered in three steps ([`OpenLayer::project`], attention, [`OpenLayer::finish`]) so that several
 //! caches can share one projection.
@@ -46,9 +46,6 @@ pub struct Decoder<B: DecoderBackend> {
     norm: Tensor<B, 1>,
     head: WeightMatrix<B>,
 }
-
-/// Tokens for which a streamed layer is not worth widening; up to as many a product reads weights as they are held.
-const FEW_TOKENS: usize = 32;
 
 /// Where layers are while nobody works at them.
 enum Layers<B: DecoderBackend> {
@@ -181,7 +178,8 @@ impl<B: DecoderBackend> Decoder<B> {
     /// One more token on each of several independent sequences, whose caches stand lane by lane; then the final
     /// norm: `[lanes, hidden_size]`.
     ///
-    /// Weights are read once for all lanes; a lane's numbers are those that it would have alone.
+    /// Weights are read once for all lanes, as they are held; a lane's numbers are those that it would have alone.
+    /// They agree with [`Self::forward`]'s up to rounding: its products sum in another order.
     ///
     /// # Errors
     /// What a cache says, with the layer's number.
@@ -212,6 +210,9 @@ impl<B: DecoderBackend> Decoder<B> {
 
     /// All layers over the tokens that follow what the caches hold, then the final norm: `[tokens, hidden_size]`.
     ///
+    /// Made for many tokens; each one's numbers are the same bits in pieces of any size. To go on token by token,
+    /// [`Self::step`] is faster.
+    ///
     /// # Errors
     /// What a cache says, with the layer's number.
     pub fn forward<C: LayerCache>(
@@ -235,11 +236,9 @@ impl<B: DecoderBackend> Decoder<B> {
         caches: &mut [C],
     ) -> Result<Tensor<B, 2>, ModelError> {
         let start = caches.first().map_or(0, |cache| cache.len());
-        let rows = hidden.dims()[0];
-        let angles = self.angles(start, rows);
-        let hold = if rows <= FEW_TOKENS { Hold::AsStored } else { Hold::As(WeightType::F32) };
+        let angles = self.angles(start, hidden.dims()[0]);
         for (layer, cache) in (first..).zip(caches) {
-            hidden = self.open_for(layer, Batch::Tokens, hold)?.forward(hidden, &angles, cache)?;
+            hidden = self.open(layer)?.forward(hidden, &angles, cache)?;
         }
         Ok(self.final_norm(hidden))
     }

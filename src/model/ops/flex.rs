@@ -11,10 +11,6 @@ use super::{Batch, DecoderBackend, WeightMatrix, engine_product, from_host};
 /// Rows that one task of the thread pool takes.
 const ROWS: usize = 32;
 
-/// Tokens of a sequence up to which a product streams the weights; from there on the engine, which packs them
-/// first, catches up. Measured: level at about 64 rows, whatever the sizes.
-const FEW_TOKENS: usize = 32;
-
 impl DecoderBackend for Flex {
     fn rms_norm(x: Tensor<Self, 2>, weight: &Tensor<Self, 1>, eps: f64) -> Tensor<Self, 2> {
         let weight = weight.clone().into_primitive().tensor();
@@ -30,16 +26,15 @@ impl DecoderBackend for Flex {
     const HOLDS_HALVES: bool = true;
 
     fn product(x: Tensor<Self, 2>, weight: &WeightMatrix<Self>, batch: Batch) -> Tensor<Self, 2> {
-        let few = batch == Batch::Lanes || x.dims()[0] <= FEW_TOKENS;
-        match weight {
-            WeightMatrix::Full(weight) if few => {
+        match (batch, weight) {
+            (Batch::Tokens, WeightMatrix::Full(weight)) => engine_product(x, weight.clone()),
+            (Batch::Tokens, WeightMatrix::Half(weight)) => on_slices(x, weight.weights(), multiply_padded),
+            (Batch::Lanes, WeightMatrix::Full(weight)) => {
                 let weight = contiguous(weight.clone());
                 let weight = weight.as_slice::<f32>().expect("contiguous f32");
                 on_slices(x, Weights::F32(weight), multiply_few)
             }
-            WeightMatrix::Full(weight) => engine_product(x, weight.clone()),
-            WeightMatrix::Half(weight) if few => on_slices(x, weight.weights(), multiply_few),
-            WeightMatrix::Half(weight) => on_slices(x, weight.weights(), multiply_padded),
+            (Batch::Lanes, WeightMatrix::Half(weight)) => on_slices(x, weight.weights(), multiply_few),
         }
     }
 }

@@ -43,12 +43,13 @@ impl<B: Backend<FloatElem = f32>> WeightMatrix<B> {
     }
 }
 
-/// What the rows of a product are to each other.
+/// What the rows of a product are to each other. It decides how they are computed, their number does not: so a row
+/// comes out the same bits in any company of its kind, alone included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batch {
-    /// Consecutive tokens of one sequence. How many they are may decide how they are computed.
+    /// Consecutive tokens of one sequence: many rows that share the weights.
     Tokens,
-    /// One token each of independent sequences. Each must come out, bit for bit, as it does alone.
+    /// One token each of independent sequences: few rows, for which weights are read once and as they are held.
     Lanes,
 }
 
@@ -77,7 +78,7 @@ pub trait DecoderBackend: Backend<FloatElem = f32> {
     /// Whether weights may be held at two bytes an element.
     const HOLDS_HALVES: bool = false;
 
-    /// `x · weightᵀ`; a single row comes out the same in either kind of batch.
+    /// `x · weightᵀ`
     ///
     /// # Shapes
     /// - `x`: `[rows, in]`; result `[rows, out]`
