@@ -14,13 +14,14 @@
 //! | [`precision`] | bit widths, pairs, maps, and what they cost |
 //! | [`model`] | files → config, weights, tokenizer; the decoder |
 //! | [`quant`] | schemes: how a tensor is cut into groups and coded |
-//! | [`cache`] | what attention reads: full precision or simulated low-bit |
+//! | [`cache`] | what attention reads: full precision, simulated low-bit or packed codes |
 //! | [`tasks`], [`trace`] | prompts, and the full-precision model's own continuation of them |
 //! | [`sensitivity`] | errors per layer and precision pair |
 //! | [`space`] | Pareto-efficient pairs per layer, groups of like layers |
 //! | [`search`] | searchers over a space, on an ask/tell interface |
 //! | [`score`] | runs precision maps over a trace |
 //! | [`select`] | intervals on losses, and which map of a front to take |
+//! | [`bench`](mod@bench) | time and memory of precision maps |
 //! | [`report`] | the files a job leaves behind |
 //! | [`job`] | a calibration job: its YAML and its stages, in order |
 //! | [`cli`] | arguments, environment, printing, exit codes |
@@ -32,6 +33,7 @@
 //! decide, the item's documentation says **ours**. `ARCHITECTURE.md` states what each module must not know.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod cache;
 #[cfg(any(feature = "flex", feature = "cuda"))]
 pub mod cli;

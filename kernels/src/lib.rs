@@ -5,9 +5,11 @@
 //! | [`attention`] | blocks of queries over keys and values that are partly codes, partly exact |
 //! | [`codec`] | one group of numbers as codes, and back |
 //! | [`freeze`] | when a token stops being exact |
+//! | `gpu` | the packed cache on a GPU; by feature |
 //! | [`hadamard`] | the rotation that spreads outliers over channels |
 //! | [`matrix`] | matrix products |
 //! | [`mmap`] | a file's bytes, mapped |
+//! | [`packed`] | keys and values as packed codes, and attention that reads them where they lie |
 //! | [`pointwise`] | RMS norm, rotary embedding, SiLU·up, softmax |
 //! | [`statistics`] | sums of errors, log-sum-exp, divergence |
 //!
@@ -16,8 +18,12 @@
 pub mod attention;
 pub mod codec;
 pub mod freeze;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 pub mod hadamard;
+mod isa;
 pub mod matrix;
 pub mod mmap;
+pub mod packed;
 pub mod pointwise;
 pub mod statistics;

@@ -3,11 +3,9 @@ use std::ops::Range;
 use kvtune_kernels::attention::Source;
 use kvtune_kernels::hadamard::hadamard;
 
-use super::{CacheError, KeyBiasTable, Rows};
+use super::{CacheError, KeyBiasTable, Memory, Rows};
 use crate::precision::Bits;
-use crate::quant::{
-    Axis, Codec, CodecError, CodecOptionsError, GroupError, LayerShape, Scheme, Tensor, TensorSpec,
-};
+use crate::quant::{Axis, Codec, CodecOptionsError, GroupError, LayerShape, Scheme, Tensor, TensorSpec};
 
 /// One layer's keys or values, exact and as they read after coding.
 ///
@@ -88,6 +86,12 @@ impl CodedTensor {
         Source { coded: self.read(head), exact: self.exact(head) }
     }
 
+    /// What is allocated: both versions as f32.
+    pub fn memory(&self) -> Memory {
+        let bytes = (self.exact.len() + self.read.len()) * size_of::<f32>();
+        Memory { exact: bytes, ..Memory::default() }
+    }
+
     /// Takes the next tokens, and codes those that freeze.
     ///
     /// # Errors
@@ -116,7 +120,8 @@ impl CodedTensor {
         if tokens <= self.capacity {
             return;
         }
-        let capacity = tokens.max(2 * self.capacity);
+        // A quarter more, not twice as much: at full precision the room would weigh more than what is in it.
+        let capacity = tokens.max(self.capacity + self.capacity / 4);
         self.exact = self.moved(&self.exact, capacity);
         if self.coding.is_some() {
             self.read = self.moved(&self.read, capacity);
@@ -189,24 +194,37 @@ impl Coding {
     ) -> Result<(), CacheError> {
         let Self { codec, scheme, tensor, .. } = self;
         let groups = Groups { codec: *codec, spec: scheme.spec(*tensor), head_dim: shape.head_dim };
-        self.add_bias(shape, head, first, block, -1.0);
+        if let Some(bias) = &self.key_bias {
+            add_bias(bias, shape, head, first, block, -1.0);
+        }
         if scheme.hadamard {
             hadamard(block, shape.head_dim);
         }
-        groups.code(first - scheme.sinks, block).map_err(|error| refused(*tensor, head, error))?;
+        groups
+            .code(first - scheme.sinks, block)
+            .map_err(|error| CacheError::refused(*tensor, head, error))?;
         if scheme.hadamard {
             hadamard(block, shape.head_dim);
         }
-        self.add_bias(shape, head, first, block, 1.0);
+        if let Some(bias) = &self.key_bias {
+            add_bias(bias, shape, head, first, block, 1.0);
+        }
         Ok(())
     }
+}
 
-    fn add_bias(&self, shape: LayerShape, head: usize, first: usize, block: &mut [f32], sign: f32) {
-        let Some(bias) = &self.key_bias else { return };
-        let of_head = &bias[first * shape.width() + head * shape.head_dim..];
-        for (row, bias) in block.chunks_exact_mut(shape.head_dim).zip(of_head.chunks(shape.width())) {
-            row.iter_mut().zip(bias).for_each(|(x, bias)| *x += sign * bias);
-        }
+/// Adds the rotated bias of a head's keys, `sign` times, to tokens from `first` on.
+pub(super) fn add_bias(
+    bias: &[f32],
+    shape: LayerShape,
+    head: usize,
+    first: usize,
+    block: &mut [f32],
+    sign: f32,
+) {
+    let of_head = &bias[first * shape.width() + head * shape.head_dim..];
+    for (row, bias) in block.chunks_exact_mut(shape.head_dim).zip(of_head.chunks(shape.width())) {
+        row.iter_mut().zip(bias).for_each(|(x, bias)| *x += sign * bias);
     }
 }
 
@@ -249,14 +267,6 @@ impl Groups {
             coded.map_err(|error| error.after((first / size + i) * self.head_dim))?;
         }
         Ok(())
-    }
-}
-
-fn refused(tensor: Tensor, head: usize, refused: GroupError) -> CacheError {
-    let tensor = tensor.name();
-    match refused.error {
-        CodecError::NotFinite => CacheError::NotFinite { tensor, head },
-        error => CacheError::Group { tensor, head, group: refused.group, message: error.to_string() },
     }
 }
 

@@ -1,7 +1,9 @@
 use kvtune_kernels::attention::Source;
+use kvtune_kernels::packed::Stored;
 
 use super::attend::{Side, attend};
-use super::{CacheError, CodedTensor, HeadShape, LayerCache, Rows};
+use super::fused::{ByHead, attend_fused};
+use super::{CacheError, CodedTensor, HeadShape, LayerCache, Memory, Rows};
 
 /// Keys and values as they are: the reference that every precision map is measured against.
 pub struct FullCache {
@@ -19,6 +21,16 @@ impl FullCache {
     }
 }
 
+impl ByHead for FullCache {
+    fn keys(&self, head: usize) -> Stored<'_> {
+        Stored { sinks: &[], packed: None, tail: self.keys.exact(head) }
+    }
+
+    fn values(&self, head: usize) -> Stored<'_> {
+        Stored { sinks: &[], packed: None, tail: self.values.exact(head) }
+    }
+}
+
 impl LayerCache for FullCache {
     fn len(&self) -> usize {
         self.keys.len()
@@ -30,11 +42,20 @@ impl LayerCache for FullCache {
     }
 
     fn attend(&mut self, q: Rows<'_>, out: &mut [f32]) -> Result<(), CacheError> {
+        let start = self.len() - q.rows;
+        if q.rows == 1 {
+            attend_fused(self.shape, self.window, start, q, self, out);
+            return Ok(());
+        }
         let frozen = vec![0; q.rows];
         let keys = Side { source: &|head| exact(&self.keys, head), frozen: &frozen };
         let values = Side { source: &|head| exact(&self.values, head), frozen: &frozen };
-        attend(self.shape, self.window, self.len() - q.rows, q, &keys, &values, out);
+        attend(self.shape, self.window, start, q, &keys, &values, out);
         Ok(())
+    }
+
+    fn memory(&self) -> Memory {
+        self.keys.memory() + self.values.memory()
     }
 }
 

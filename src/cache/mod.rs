@@ -1,25 +1,34 @@
 //! What attention reads: one trait, small types behind it.
 //!
 //! A [`LayerCache`] takes the keys and values of new tokens and answers queries. The decoder knows only the
-//! trait, so full precision and simulation are one code path; `sensitivity` uses the parts behind it,
-//! [`CodedTensor`] and [`attend()`].
+//! trait, so full precision, simulation and packed codes are one code path; `sensitivity` uses the parts behind
+//! it, [`CodedTensor`] and [`attend()`].
 //! Depends on `quant` (schemes) and `kvtune-kernels` (codecs, attention); knows no task and no search.
 
+mod any;
 mod attend;
 mod coded;
 mod full;
+mod fused;
+mod memory;
+mod packed;
 mod shape;
 mod simulated;
 mod simulation;
 mod units;
 
+pub use any::{AnyCache, CacheKind};
 pub use attend::{Side, attend, block_len, gather_queries, scatter_heads};
 pub use coded::CodedTensor;
 pub use full::FullCache;
+pub use memory::Memory;
+pub use packed::PackedCache;
 pub use shape::{HeadShape, Rows};
 pub use simulated::{KeyBiasTable, SimulatedCache};
 pub use simulation::{NoKeyBias, Simulation};
 pub use units::Units;
+
+use crate::quant::{CodecError, GroupError, Tensor};
 
 /// One layer's key/value cache.
 ///
@@ -46,6 +55,20 @@ pub trait LayerCache: Send {
     /// # Errors
     /// [`CacheError`], should a kind of cache have one; those here answer whatever they hold.
     fn attend(&mut self, q: Rows<'_>, out: &mut [f32]) -> Result<(), CacheError>;
+
+    /// What the cache has allocated.
+    fn memory(&self) -> Memory;
+}
+
+impl CacheError {
+    /// A codec's refusal of a group of one head.
+    fn refused(tensor: Tensor, head: usize, refused: GroupError) -> Self {
+        let tensor = tensor.name();
+        match refused.error {
+            CodecError::NotFinite => Self::NotFinite { tensor, head },
+            error => Self::Group { tensor, head, group: refused.group, message: error.to_string() },
+        }
+    }
 }
 
 /// What can go wrong in one layer's cache; the decoder adds the layer.

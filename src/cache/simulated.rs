@@ -3,7 +3,7 @@ use std::sync::Arc;
 use kvtune_kernels::codec::CodecOptionsError;
 
 use super::attend::{Side, attend};
-use super::{CacheError, CodedTensor, HeadShape, LayerCache, Rows, Units};
+use super::{CacheError, CodedTensor, HeadShape, LayerCache, Memory, Rows, Units};
 use crate::precision::PrecisionPair;
 use crate::quant::{Scheme, Tensor};
 
@@ -11,10 +11,12 @@ use crate::quant::{Scheme, Tensor};
 pub type KeyBiasTable = Arc<[f32]>;
 
 /// A cache whose tokens are coded and decoded at once: what codes would read as, held as f32.
+///
+/// A query's numbers are the same bits alone or among others, so one pass equals any other way of feeding the
+/// tokens; single queries therefore do not go through the fused kernel, which adds in another order.
 pub struct SimulatedCache {
     shape: HeadShape,
     window: Option<usize>,
-    scheme: Arc<Scheme>,
     units: Units,
     keys: CodedTensor,
     values: CodedTensor,
@@ -37,7 +39,7 @@ impl SimulatedCache {
     ) -> Result<Self, CodecOptionsError> {
         let keys = CodedTensor::new(scheme, Tensor::Keys, pair.key, shape.stored(), bias)?;
         let values = CodedTensor::new(scheme, Tensor::Values, pair.value, shape.stored(), None)?;
-        Ok(Self { shape, window, scheme: Arc::clone(scheme), units, keys, values })
+        Ok(Self { shape, window, units, keys, values })
     }
 }
 
@@ -56,11 +58,14 @@ impl LayerCache for SimulatedCache {
         let counts = |frozen: &dyn Fn(usize) -> usize| -> Vec<usize> {
             (start..self.len()).map(|position| self.units.frozen_for(position, frozen)).collect()
         };
-        let key_counts = counts(&|n| self.scheme.key_frozen(n));
-        let value_counts = counts(&|n| self.scheme.value_frozen(n));
+        let key_counts = counts(&|n| self.keys.frozen(n));
+        let value_counts = counts(&|n| self.values.frozen(n));
         let keys = Side { source: &|head| self.keys.source(head), frozen: &key_counts };
         let values = Side { source: &|head| self.values.source(head), frozen: &value_counts };
         attend(self.shape, self.window, start, q, &keys, &values, out);
         Ok(())
+    }
+    fn memory(&self) -> Memory {
+        self.keys.memory() + self.values.memory()
     }
 }

@@ -2,11 +2,11 @@ use std::sync::Arc;
 
 use kvtune_kernels::codec::CodecOptionsError;
 
-use super::{HeadShape, KeyBiasTable, SimulatedCache, Units};
+use super::{AnyCache, CacheKind, FullCache, HeadShape, KeyBiasTable, PackedCache, SimulatedCache, Units};
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::quant::{KeyBias, Scheme};
 
-/// What a model and a scheme have in common for all simulated caches: makes one for any layer and pair.
+/// What a model and a scheme have in common for all quantized caches: makes one for any layer and pair.
 #[derive(Clone)]
 pub struct Simulation {
     scheme: Arc<Scheme>,
@@ -77,6 +77,52 @@ impl Simulation {
     ) -> Result<SimulatedCache, CodecOptionsError> {
         let bias = self.key_bias(layer);
         SimulatedCache::new(self.shape, self.windows[layer], &self.scheme, pair, units.clone(), bias)
+    }
+
+    /// An empty packed cache of one layer.
+    ///
+    /// # Errors
+    /// [`CodecOptionsError`] where the scheme has no codec of one of the widths.
+    pub fn packed(
+        &self,
+        layer: usize,
+        pair: PrecisionPair,
+        units: &Units,
+    ) -> Result<PackedCache, CodecOptionsError> {
+        let bias = self.key_bias(layer);
+        PackedCache::new(self.shape, self.windows[layer], &self.scheme, pair, units.clone(), bias)
+    }
+
+    /// Empty caches of one kind for all layers of a map, which a full-precision cache does not look at.
+    ///
+    /// # Errors
+    /// [`CodecOptionsError`] where the scheme has no codec of a width that the map names.
+    pub fn any(
+        &self,
+        kind: CacheKind,
+        map: &PrecisionMap,
+        units: &Units,
+    ) -> Result<Vec<AnyCache>, CodecOptionsError> {
+        let pairs = map.pairs().iter().enumerate();
+        pairs.map(|(layer, &pair)| self.any_layer(kind, layer, pair, units)).collect()
+    }
+
+    /// An empty cache of one kind for one layer.
+    ///
+    /// # Errors
+    /// [`CodecOptionsError`] where the scheme has no codec of one of the widths.
+    pub fn any_layer(
+        &self,
+        kind: CacheKind,
+        layer: usize,
+        pair: PrecisionPair,
+        units: &Units,
+    ) -> Result<AnyCache, CodecOptionsError> {
+        Ok(match kind {
+            CacheKind::Full => AnyCache::Full(FullCache::new(self.shape, self.windows[layer])),
+            CacheKind::Simulated => AnyCache::Simulated(self.cache(layer, pair, units)?),
+            CacheKind::Packed => AnyCache::Packed(self.packed(layer, pair, units)?),
+        })
     }
 
     /// Empty caches for layers `first..` of a map.

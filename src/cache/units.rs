@@ -32,6 +32,11 @@ impl Units {
             None => frozen(position + 1),
         }
     }
+
+    /// Whether a query at `position` or later may read any token exact.
+    pub fn reads_exact_later(&self, position: usize) -> bool {
+        self.prefill == Prefill::Exact && self.ends.last().is_some_and(|&end| position < end)
+    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::env;
+use crate::bench::Cell;
+use crate::cache::CacheKind;
 use crate::job::Overrides;
-use crate::model::WeightType;
+use crate::model::{WeightType, generate};
 use crate::precision::PrecisionPair;
 
 /// Finds, offline and once per model, the bit width each layer's key and value cache needs.
@@ -60,6 +62,28 @@ pub(super) struct Global {
 /// More threads than any one machine has cores are a typing error.
 fn threads(typed: &str) -> Result<usize, String> {
     within(typed, 0..=1024)
+}
+
+fn new_tokens(typed: &str) -> Result<usize, String> {
+    within(typed, 1..=1 << 24)
+}
+
+fn lanes(typed: &str) -> Result<usize, String> {
+    within(typed, 1..=1024)
+}
+
+fn top_k(typed: &str) -> Result<usize, String> {
+    within(typed, 1..=usize::MAX)
+}
+
+fn temperature(typed: &str) -> Result<f64, String> {
+    let found = typed.parse().ok().filter(|found: &f64| found.is_finite() && *found >= 0.0);
+    found.ok_or_else(|| String::from("expected a number of at least 0"))
+}
+
+fn top_p(typed: &str) -> Result<f64, String> {
+    let found = typed.parse().ok().filter(|&found: &f64| found > 0.0 && found <= 1.0);
+    found.ok_or_else(|| String::from("expected a number above 0, and 1 at most"))
 }
 
 /// A window of one token has no token to predict.
@@ -116,10 +140,12 @@ pub(super) enum Command {
         after_long_help = "Examples:\n  kvtune model list --format json\n  kvtune model pull smollm2-135m"
     )]
     Model(ModelCommand),
-    /// Continue a prompt greedily, with a full-precision cache
+    /// Continue a prompt, or many side by side, with the cache of your choice
     Generate(GenerateArgs),
     /// Compare cache precisions on a text: perplexity, KL divergence, flips
     Eval(EvalArgs),
+    /// Measure time and memory of cache precisions, batch by length
+    Bench(BenchArgs),
     /// Print a completion script
     #[command(
         after_long_help = "Example:\n  kvtune completions bash > ~/.local/share/bash-completion/completions/kvtune"
@@ -233,22 +259,89 @@ pub(super) enum Format {
 #[command(after_long_help = "\
 Examples:
   kvtune generate -m smollm2-135m --chat \"What is a key-value cache?\"
-  echo \"Once upon a time\" | kvtune generate -m smollm2-135m -n 200 -")]
+  kvtune generate -m smollm2-135m -p runs/smollm2-135m/kivi/precision.yaml \"Once upon a time\"
+  kvtune generate -m smollm2-135m --uniform K8V4 --prompts prompts.txt > texts.jsonl")]
 pub(super) struct GenerateArgs {
     /// The model
     #[arg(short, long, value_name = "MODEL")]
     pub(super) model: String,
     /// The text to continue, `-` for standard input
-    #[arg(value_name = "PROMPT")]
-    pub(super) prompt: String,
-    /// Put the prompt into the model's chat template
+    #[arg(value_name = "PROMPT", required_unless_present = "prompts", conflicts_with = "prompts")]
+    pub(super) prompt: Option<String>,
+    /// Many texts, one a line or as JSON lines with `prompt`; prints a JSON object a line, in their order
+    #[arg(long, value_name = "FILE")]
+    pub(super) prompts: Option<PathBuf>,
+    /// Put each prompt into the model's chat template
     #[arg(long)]
     pub(super) chat: bool,
     /// Tokens to add at most
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 128)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 128, value_parser = new_tokens)]
     pub(super) max_new_tokens: usize,
     #[command(flatten)]
     pub(super) weights: WeightArgs,
+    #[command(flatten)]
+    pub(super) cache: CacheArgs,
+    #[command(flatten)]
+    pub(super) sampling: SamplingArgs,
+    /// Prompts that go side by side, at most
+    #[arg(long, value_name = "N", default_value_t = generate::LANES, value_parser = lanes)]
+    pub(super) lanes: usize,
+}
+
+/// What keys and values are held in.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Cache")]
+pub(super) struct CacheArgs {
+    /// The precision map
+    #[arg(short, long, value_name = "FILE", conflicts_with = "uniform")]
+    pub(super) precision: Option<PathBuf>,
+    /// One pair for all layers, instead of a map
+    #[arg(long, value_name = "PAIR")]
+    pub(super) uniform: Option<PrecisionPair>,
+    /// Scheme of `--uniform` and of a map that names none; a search space file, or kivi | per-token-asym
+    #[arg(long, value_name = "SCHEME", default_value = "kivi")]
+    pub(super) scheme: String,
+    /// What holds the keys and values; packed with a map or pair, else full
+    #[arg(long, value_name = "KIND")]
+    pub(super) cache: Option<Cache>,
+}
+
+/// How tokens are chosen.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Sampling")]
+pub(super) struct SamplingArgs {
+    /// 0 takes the most likely token each time; more makes others likelier
+    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
+    pub(super) temperature: f64,
+    /// Choose among so many of the most likely tokens
+    #[arg(long, value_name = "K", value_parser = top_k)]
+    pub(super) top_k: Option<usize>,
+    /// Choose among the most likely tokens that together have this probability
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = top_p)]
+    pub(super) top_p: f64,
+    /// Where the random numbers of `--temperature` start
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Cache {
+    /// Full precision, f32
+    Full,
+    /// What codes would read as, held as f32
+    Simulated,
+    /// Codes
+    Packed,
+}
+
+impl From<Cache> for CacheKind {
+    fn from(cache: Cache) -> Self {
+        match cache {
+            Cache::Full => Self::Full,
+            Cache::Simulated => Self::Simulated,
+            Cache::Packed => Self::Packed,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -278,10 +371,78 @@ pub(super) struct EvalArgs {
     /// Windows at most, from the start of the text
     #[arg(long, value_name = "N", value_parser = windows)]
     pub(super) windows: Option<usize>,
+    /// What holds the keys and values; both give the same numbers, but for rounding
+    #[arg(long, value_name = "KIND", default_value = "simulated")]
+    pub(super) cache: QuantizedCache,
     #[command(flatten)]
     pub(super) weights: WeightArgs,
     #[command(flatten)]
     pub(super) format: FormatArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  kvtune bench -m smollm2-135m
+  kvtune bench -m smollm2-135m -p runs/smollm2-135m/kivi/precision.yaml --uniform KV8 --cells 8x4096 --format csv")]
+pub(super) struct BenchArgs {
+    /// The model
+    #[arg(short, long, value_name = "MODEL")]
+    pub(super) model: String,
+    /// Precision maps to compare
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) precision: Vec<PathBuf>,
+    /// Pairs to compare, each for all layers; without any and without maps KV8, KV4 and K4V2
+    #[arg(long, value_name = "PAIR", value_delimiter = ',')]
+    pub(super) uniform: Vec<PrecisionPair>,
+    /// Scheme of `--uniform` and of maps that name none; a search space file, or kivi | per-token-asym
+    #[arg(long, value_name = "SCHEME", default_value = "kivi")]
+    pub(super) scheme: String,
+    /// How quantized caches are held
+    #[arg(long, value_name = "KIND", default_value = "packed")]
+    pub(super) cache: QuantizedCache,
+    /// Batches and lengths in tokens
+    #[arg(
+        long,
+        value_name = "BATCHxLENGTH",
+        value_delimiter = ',',
+        default_value = "1x512,8x512,1x4096,8x4096"
+    )]
+    pub(super) cells: Vec<Cell>,
+    /// Tokens of the prompt that prefill is timed on, at most the cell's length
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = windows)]
+    pub(super) prompt: usize,
+    /// Steps of a round
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = windows)]
+    pub(super) steps: usize,
+    /// Rounds, in each of which all configurations take their turn
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = windows)]
+    pub(super) rounds: usize,
+    /// Time cells that are longer than the model's context
+    #[arg(long)]
+    pub(super) beyond: bool,
+    #[command(flatten)]
+    pub(super) weights: WeightArgs,
+    #[command(flatten)]
+    pub(super) format: FormatArgs,
+}
+
+/// How a quantized cache is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum QuantizedCache {
+    /// As codes
+    Packed,
+    /// As f32 that codes would read as
+    Simulated,
+}
+
+impl From<QuantizedCache> for CacheKind {
+    fn from(typed: QuantizedCache) -> Self {
+        match typed {
+            QuantizedCache::Packed => Self::Packed,
+            QuantizedCache::Simulated => Self::Simulated,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -1,4 +1,4 @@
-//! How much memory there is for weights, as the system tells it; nothing where it does not.
+//! How much memory there is, and was taken, as the system tells it; nothing where it does not.
 
 use std::path::Path;
 
@@ -14,10 +14,15 @@ pub(super) fn free() -> Option<u64> {
     [machine, group, space, data].into_iter().flatten().min()
 }
 
+/// The most bytes of memory that this process has had, where the system says so.
+pub(super) fn peak() -> Option<u64> {
+    kilobytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
+}
+
 /// What a line like `MemAvailable:   123 kB` says, in bytes.
 fn kilobytes(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-    Some(1024 * rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?)
+    rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// `cgroups` is `/proc/self/cgroup`; only version 2 is asked.
@@ -51,6 +56,7 @@ mod tests {
         let text = "MemTotal:       100 kB\nMemFree:  1 kB\nMemAvailable:    50 kB\n";
         assert_eq!(kilobytes(text, "MemAvailable:"), Some(51_200));
         assert_eq!(kilobytes(text, "SwapFree:"), None);
+        assert_eq!(kilobytes("MemAvailable: much kB\n", "MemAvailable:"), None);
     }
 
     #[test]

@@ -36,7 +36,10 @@ impl Plan {
         if let Some(config) = config {
             lines.push(("space", space_size(pairs.len(), config.num_hidden_layers)));
             lines.push(("disk", format!("about {} for the trace", size(trace_bytes(job, config)))));
-            lines.push(("memory", format!("about {} for the weights", size(4 * config.weight_elements()))));
+            lines.push((
+                "memory",
+                format!("about {} for the weights", size(config.weight_elements().saturating_mul(4))),
+            ));
         }
         lines.push(("files", FILES.join(" ")));
         lines.push(("out", job.out.display().to_string()));
@@ -93,6 +96,7 @@ fn trace_bytes(job: &Job, config: &Config) -> u64 {
     ((search + select + test) * (job.trace.max_new_tokens * row + tokens)) as u64
 }
 
+/// A number of bytes, rounded for people.
 pub(super) fn size(bytes: u64) -> String {
     match bytes as f64 {
         small if small < 1e6 => format!("{:.0} kB", small / 1e3),

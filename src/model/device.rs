@@ -45,8 +45,8 @@ impl FromStr for Device {
 }
 
 impl Device {
-    /// Whether weights on it take the memory of the host.
-    pub fn is_host(self) -> bool {
+    /// Whether its memory is the machine's own.
+    pub fn shares_memory(self) -> bool {
         match self {
             #[cfg(feature = "flex")]
             Self::Cpu => true,

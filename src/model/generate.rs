@@ -1,11 +1,10 @@
-//! Greedy continuation, one token at a time: of one prompt, or of many side by side.
+//! Continuation of prompts, one token at a time: of one, or of many side by side.
 
 use std::ops::ControlFlow;
 
-use kvtune_kernels::statistics::arg_max;
-
 use super::decoder::{Decoder, Prefilled};
 use super::ops::{DecoderBackend, to_host};
+use super::sampling::{Sampler, Sampling};
 use super::{ModelError, Tensor2};
 use crate::cache::LayerCache;
 
@@ -16,28 +15,29 @@ use crate::cache::LayerCache;
 /// What a cache says, with the layer's number.
 pub fn greedy<B: DecoderBackend, C: LayerCache>(
     decoder: &Decoder<B>,
-    caches: &mut [C],
+    caches: &mut Vec<C>,
     prompt: &[u32],
     max_new: usize,
     mut each: impl FnMut(u32) -> ControlFlow<()>,
 ) -> Result<Vec<u32>, ModelError> {
+    let mut sampler = Sampler::new(Sampling::GREEDY, 0);
     let mut tokens = Vec::new();
-    let mut input = prompt.to_vec();
-    while tokens.len() < max_new {
-        let hidden = decoder.forward(&input, caches)?;
-        let last = hidden.dims()[0] - 1;
-        let chosen = most_likely(decoder, hidden.narrow(0, last, 1))[0];
-        tokens.push(chosen);
-        if decoder.config().eos_token_ids.contains(&chosen) || each(chosen).is_break() {
-            break;
-        }
-        input = vec![chosen];
+    if max_new == 0 {
+        return Ok(tokens);
     }
-    Ok(tokens)
+    let mut hidden = decoder.forward(prompt, caches)?;
+    loop {
+        let chosen = choose_last(decoder, hidden, &mut sampler);
+        tokens.push(chosen);
+        if is_end(decoder, chosen) || each(chosen).is_break() || tokens.len() == max_new {
+            return Ok(tokens);
+        }
+        hidden = decoder.step(&[chosen], std::slice::from_mut(caches))?;
+    }
 }
 
 /// Sequences that go side by side: more of them read the weights fewer times, and hold more caches.
-const LANES: usize = 32;
+pub const LANES: usize = 32;
 
 /// Continues many prompts as [`greedy`] continues each; `caches` makes the caches of one. `each` hears of every
 /// token, with its prompt's number, and may break all off, which leaves the continuations as they are.
@@ -52,59 +52,114 @@ pub fn greedy_many<B: DecoderBackend, C: LayerCache>(
     threads: usize,
     each: &dyn Fn(usize, u32) -> ControlFlow<()>,
 ) -> Result<Vec<Vec<u32>>, ModelError> {
+    let batch = Batch { max_new, lanes: LANES, threads, sampling: Sampling::GREEDY };
+    continue_many(decoder, |_| Ok(caches()), prompts, &batch, |chosen| each(chosen.prompt, chosen.token))
+}
+
+/// How many prompts are continued.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Batch {
+    /// Tokens of a continuation, at most.
+    pub max_new: usize,
+    /// Sequences that go side by side, at most.
+    pub lanes: usize,
+    /// Prompts that are read at a time, at most.
+    pub threads: usize,
+    /// How tokens are chosen.
+    pub sampling: Sampling,
+}
+
+/// A token of one of many continuations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// Number of the prompt.
+    pub prompt: usize,
+    /// The token.
+    pub token: u32,
+    /// Whether the continuation ends with it.
+    pub is_last: bool,
+}
+
+/// Continues many prompts, none of them empty, until `max_new` tokens or an end-of-sequence token each, which is
+/// kept as the last one; a prompt that waits enters as soon as another has left its lane.
+///
+/// A prompt's continuation does not depend on the prompts beside it. `caches` makes the caches of a prompt, whose
+/// number it is given. `each` hears of every token as it is chosen and may break all off, which leaves the
+/// continuations as they are.
+///
+/// # Errors
+/// What `caches` or a cache says, the latter with the layer's number.
+pub fn continue_many<B: DecoderBackend, C: LayerCache>(
+    decoder: &Decoder<B>,
+    caches: impl Fn(usize) -> Result<Vec<C>, ModelError> + Sync,
+    prompts: &[&[u32]],
+    batch: &Batch,
+    mut each: impl FnMut(Chosen) -> ControlFlow<()>,
+) -> Result<Vec<Vec<u32>>, ModelError> {
     let mut continuations = vec![Vec::new(); prompts.len()];
-    for first in (0..prompts.len()).step_by(LANES) {
-        let mut waiting: Vec<Lane<C>> = Vec::new();
-        let group = &prompts[first..prompts.len().min(first + LANES)];
-        if max_new == 0 {
-            break;
+    let mut waiting = 0..if batch.max_new == 0 { 0 } else { prompts.len() };
+    let mut going: Vec<Lane<C>> = Vec::new();
+    while !(waiting.is_empty() && going.is_empty()) {
+        let free = batch.lanes.max(1) - going.len();
+        let entering: Vec<usize> = waiting.by_ref().take(free).collect();
+        let mut lanes = advance(decoder, going)?;
+        let tokens: Vec<&[u32]> = entering.iter().map(|&prompt| prompts[prompt]).collect();
+        let prefilled = decoder.prefill_many(&tokens, |index| caches(entering[index]), batch.threads)?;
+        for (prompt, Prefilled { caches, last }) in entering.into_iter().zip(prefilled) {
+            let mut sampler = Sampler::new(batch.sampling, prompt);
+            let token = choose_last(decoder, last, &mut sampler);
+            lanes.push(Lane { prompt, token, caches, sampler });
         }
-        let prefilled = decoder.prefill_many(group, |_| caches(), threads)?;
-        for (prompt, Prefilled { caches, last }) in (first..).zip(prefilled) {
-            waiting.push(Lane { prompt, token: most_likely(decoder, last)[0], caches });
-        }
-        while !waiting.is_empty() {
-            let mut going = Vec::new();
-            for lane in waiting {
-                let tokens = &mut continuations[lane.prompt];
-                tokens.push(lane.token);
-                if each(lane.prompt, lane.token).is_break() {
-                    return Ok(continuations);
-                }
-                let ended = decoder.config().eos_token_ids.contains(&lane.token);
-                if !ended && tokens.len() < max_new {
-                    going.push(lane);
-                }
+        going = Vec::new();
+        for lane in lanes {
+            let (prompt, token) = (lane.prompt, lane.token);
+            let tokens = &mut continuations[prompt];
+            tokens.push(token);
+            let is_last = tokens.len() == batch.max_new || is_end(decoder, token);
+            if each(Chosen { prompt, token, is_last }).is_break() {
+                return Ok(continuations);
             }
-            waiting = if going.is_empty() { going } else { advance(decoder, going)? };
+            if !is_last {
+                going.push(lane);
+            }
         }
     }
     Ok(continuations)
 }
 
-/// A sequence under way: the token chosen last, not yet in the caches.
+/// A sequence under way: the token chosen last is not yet in the caches.
 struct Lane<C> {
     prompt: usize,
     token: u32,
     caches: Vec<C>,
+    sampler: Sampler,
 }
 
 /// Every lane by one token.
 fn advance<B: DecoderBackend, C: LayerCache>(
     decoder: &Decoder<B>,
-    lanes: Vec<Lane<C>>,
+    mut lanes: Vec<Lane<C>>,
 ) -> Result<Vec<Lane<C>>, ModelError> {
+    if lanes.is_empty() {
+        return Ok(lanes);
+    }
     let tokens: Vec<u32> = lanes.iter().map(|lane| lane.token).collect();
-    let prompts: Vec<usize> = lanes.iter().map(|lane| lane.prompt).collect();
-    let mut caches: Vec<Vec<C>> = lanes.into_iter().map(|lane| lane.caches).collect();
-    let chosen = most_likely(decoder, decoder.step(&tokens, &mut caches)?);
-    let lane = |((prompt, token), caches)| Lane { prompt, token, caches };
-    Ok(prompts.into_iter().zip(chosen).zip(caches).map(lane).collect())
+    let mut caches: Vec<Vec<C>> = lanes.iter_mut().map(|lane| std::mem::take(&mut lane.caches)).collect();
+    let logits = to_host(decoder.logits(decoder.step(&tokens, &mut caches)?));
+    let rows = logits.chunks_exact(decoder.config().vocab_size);
+    for ((lane, caches), row) in lanes.iter_mut().zip(caches).zip(rows) {
+        lane.caches = caches;
+        lane.token = lane.sampler.choose(row);
+    }
+    Ok(lanes)
 }
 
-/// The most likely token after each row of normed hidden states.
-fn most_likely<B: DecoderBackend>(decoder: &Decoder<B>, hidden: Tensor2<B>) -> Vec<u32> {
-    let logits = to_host(decoder.logits(hidden));
-    let rows = logits.chunks_exact(decoder.config().vocab_size);
-    rows.map(|row| arg_max(row).expect("a vocabulary is not empty") as u32).collect()
+/// The token that follows the last row of normed hidden states.
+fn choose_last<B: DecoderBackend>(decoder: &Decoder<B>, hidden: Tensor2<B>, sampler: &mut Sampler) -> u32 {
+    let last = hidden.dims()[0] - 1;
+    sampler.choose(&to_host(decoder.logits(hidden.narrow(0, last, 1))))
+}
+
+fn is_end<B: DecoderBackend>(decoder: &Decoder<B>, token: u32) -> bool {
+    decoder.config().eos_token_ids.contains(&token)
 }

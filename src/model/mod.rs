@@ -13,6 +13,7 @@ pub mod generate;
 mod ops;
 mod registry;
 mod rope;
+mod sampling;
 mod special;
 #[cfg(test)]
 mod test_data;
@@ -30,6 +31,7 @@ pub use error::{ModelError, TensorProblem};
 pub use ops::{Batch, DecoderBackend, WeightMatrix, from_host, to_host};
 pub use registry::{Hub, KNOWN_MODELS, KnownModel, Registry, Resolved, Source};
 pub use rope::Angles;
+pub use sampling::{Sampler, Sampling};
 pub use tokenizer::{BosPolicy, Tokenizer};
 pub use weights::{Checkpoint, Fingerprint, HalfMatrix, UnknownWeightType, WeightType};
 

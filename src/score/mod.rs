@@ -17,7 +17,7 @@ use crate::quant::Scheme;
 
 pub use scorer::{ScoreError, Scorer};
 pub use tally::{Objective, Tally};
-pub use windows::score_windows;
+pub use windows::{WindowScores, score_windows};
 
 /// What simulated caches of a model need under a scheme, for sequences of up to `len` tokens.
 ///

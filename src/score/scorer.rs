@@ -1,7 +1,7 @@
 use super::Tally;
 use super::reference::{Reference, scored_tokens};
 use super::side::Side;
-use crate::cache::{Simulation, Units};
+use crate::cache::{CacheKind, Simulation, Units};
 use crate::model::{Decoder, DecoderBackend, LayerWork, ModelError, OpenLayer};
 use crate::precision::PrecisionMap;
 use crate::progress::Observer;
@@ -100,7 +100,7 @@ impl<B: DecoderBackend> LayerWork<B> for Scoring<'_, B> {
         let Scorer { decoder, simulation, .. } = *self.scorer;
         let document = self.document(unit);
         let units = Units::prompt(document.prompt_len, simulation.scheme().prefill);
-        Ok(Side::new(decoder, scored_tokens(document), units, self.maps(unit), false))
+        Ok(Side::new(decoder, scored_tokens(document), units, self.maps(unit), CacheKind::Simulated))
     }
 
     fn layer(&self, layer: &OpenLayer<'_, B>, state: &mut Side<B>) -> Result<(), ScoreError> {
@@ -112,7 +112,7 @@ impl<B: DecoderBackend> LayerWork<B> for Scoring<'_, B> {
     fn end(&self, unit: usize, state: Side<B>) -> Result<Vec<Tally>, ScoreError> {
         let decoder = self.scorer.decoder;
         let reference = Reference::new(decoder, self.document(unit));
-        let (_, runs) = state.finals(decoder);
+        let runs = state.finals(decoder).runs;
         Ok(runs.into_iter().map(|hidden| reference.tally(decoder, hidden)).collect())
     }
 }

@@ -1,5 +1,5 @@
 use super::ScoreError;
-use crate::cache::{FullCache, Simulation, Units};
+use crate::cache::{CacheKind, FullCache, LayerCache, Memory, Simulation, Units};
 use crate::model::{Angles, Decoder, DecoderBackend, ModelError, OpenLayer, Tensor2};
 use crate::precision::PrecisionMap;
 use crate::progress::Observer;
@@ -10,9 +10,10 @@ use crate::progress::Observer;
 pub(super) struct Side<B: DecoderBackend> {
     angles: Angles,
     units: Units,
-    /// For as long as a map has not left it, or to the end.
+    kind: CacheKind,
     full: Option<Tensor2<B>>,
-    keep_full: bool,
+    /// Whether all runs begin at the first layer, and full precision is wanted to the last.
+    to_the_end: bool,
     runs: Vec<MapRun<B>>,
     n_layers: usize,
 }
@@ -23,29 +24,38 @@ struct MapRun<B: DecoderBackend> {
     first: usize,
     /// `None` before it.
     hidden: Option<Tensor2<B>>,
+    /// What the caches of its layers had allocated.
+    held: Memory,
 }
 
 impl<B: DecoderBackend> Side<B> {
-    /// `keep_full` says whether the full-precision run is wanted to its end.
     pub(super) fn new(
         decoder: &Decoder<B>,
         tokens: &[u32],
         units: Units,
         maps: &[PrecisionMap],
-        keep_full: bool,
+        kind: CacheKind,
     ) -> Self {
         let run = |map: &PrecisionMap| {
             let first = map.first_quantized().map_or(0, |layer| layer.0);
-            MapRun { map: map.clone(), first, hidden: None }
+            MapRun { map: map.clone(), first, hidden: None, held: Memory::default() }
         };
         Self {
             angles: decoder.angles(0, tokens.len()),
             units,
+            kind,
             full: Some(decoder.embed(tokens)),
-            keep_full,
+            to_the_end: false,
             runs: maps.iter().map(run).collect(),
             n_layers: decoder.config().num_hidden_layers,
         }
+    }
+
+    /// Runs full precision to the last layer, and every map from the first.
+    pub(super) fn with_full(mut self) -> Self {
+        self.to_the_end = true;
+        self.runs.iter_mut().for_each(|run| run.first = 0);
+        self
     }
 
     /// All runs through one layer; gives the number of maps that this completes, spread evenly over the layers.
@@ -64,11 +74,12 @@ impl<B: DecoderBackend> Side<B> {
                 run.hidden.clone_from(&self.full);
             }
             let Some(hidden) = run.hidden.take() else { continue };
-            let cache = simulation.cache(index, run.map.pairs()[index], &self.units);
+            let cache = simulation.any_layer(self.kind, index, run.map.pairs()[index], &self.units);
             let mut cache = cache.map_err(ModelError::from)?;
             run.hidden = Some(layer.forward(hidden, &self.angles, &mut cache)?);
+            run.held = run.held + cache.memory();
         }
-        let wanted = self.keep_full || self.runs.iter().any(|run| run.hidden.is_none());
+        let wanted = self.to_the_end || self.runs.iter().any(|run| run.hidden.is_none());
         self.full = match self.full.take().filter(|_| wanted) {
             Some(hidden) => {
                 let mut cache = FullCache::new(simulation.shape(), simulation.window(index));
@@ -80,10 +91,21 @@ impl<B: DecoderBackend> Side<B> {
         Ok((done(index + 1) - done(index)) as u64)
     }
 
-    /// Hidden states behind the final norm: of full precision where it was kept, and of each map.
-    pub(super) fn finals(self, decoder: &Decoder<B>) -> (Option<Tensor2<B>>, Vec<Tensor2<B>>) {
-        let runs = self.runs.into_iter().filter_map(|run| run.hidden);
-        let runs = runs.map(|hidden| decoder.final_norm(hidden)).collect();
-        (self.full.map(|hidden| decoder.final_norm(hidden)), runs)
+    /// Where all runs ended.
+    pub(super) fn finals(self, decoder: &Decoder<B>) -> Finals<B> {
+        let norm = |hidden| decoder.final_norm(hidden);
+        let (hidden, held) =
+            self.runs.into_iter().filter_map(|run| Some((norm(run.hidden?), run.held))).unzip();
+        Finals { full: self.full.map(norm), runs: hidden, held }
     }
+}
+
+/// Hidden states behind the final norm.
+pub(super) struct Finals<B: DecoderBackend> {
+    /// Of full precision, where it was run to the end.
+    pub(super) full: Option<Tensor2<B>>,
+    /// One a map.
+    pub(super) runs: Vec<Tensor2<B>>,
+    /// What each map's caches had allocated.
+    pub(super) held: Vec<Memory>,
 }

@@ -3,9 +3,9 @@
 use burn::prelude::*;
 use kvtune_kernels::statistics::{arg_max, divergence, log_sum_exp};
 
-use super::side::Side;
+use super::side::{Finals, Side};
 use super::{ScoreError, Tally};
-use crate::cache::{Simulation, Units};
+use crate::cache::{CacheKind, Memory, Simulation, Units};
 use crate::model::{Decoder, DecoderBackend, LayerWork, OpenLayer, to_host};
 use crate::precision::PrecisionMap;
 use crate::progress::Observer;
@@ -15,29 +15,43 @@ const CHUNK: usize = 32;
 
 /// Scores maps on each window by itself: the window is one prompt, its tokens but the first are predicted.
 ///
-/// One row a map, one tally a window; `exp(nll / positions)` is the perplexity. The observer hears one step
-/// a window. Windows have at least two tokens.
+/// One entry a map; `exp(nll / positions)` is the perplexity. The observer hears one step a window. Windows have
+/// at least two tokens, and all equally many.
 ///
 /// # Errors
 /// [`ScoreError`].
 pub fn score_windows<B: DecoderBackend>(
     decoder: &Decoder<B>,
     simulation: &Simulation,
+    kind: CacheKind,
     maps: &[PrecisionMap],
     windows: &[&[u32]],
     threads: usize,
     observer: &dyn Observer,
-) -> Result<Vec<Vec<Tally>>, ScoreError> {
-    let work = Windows { decoder, simulation, maps, windows, observer };
+) -> Result<Vec<WindowScores>, ScoreError> {
+    let work = Windows { decoder, simulation, kind, maps, windows, observer };
     let by_window = decoder.walk(&work, windows.len(), threads)?;
-    let of_map = |map: usize| by_window.iter().map(|tallies| tallies[map]).collect();
+    let of_map = |map: usize| WindowScores {
+        tallies: by_window.iter().map(|scores| scores[map].0).collect(),
+        memory: by_window.first().map_or_else(Memory::default, |scores| scores[map].1),
+    };
     Ok((0..maps.len()).map(of_map).collect())
+}
+
+/// One map on all windows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowScores {
+    /// One tally a window.
+    pub tallies: Vec<Tally>,
+    /// What the caches of all layers had allocated at the end of the first window.
+    pub memory: Memory,
 }
 
 /// A unit is a window with all maps.
 struct Windows<'a, B: DecoderBackend> {
     decoder: &'a Decoder<B>,
     simulation: &'a Simulation,
+    kind: CacheKind,
     maps: &'a [PrecisionMap],
     windows: &'a [&'a [u32]],
     observer: &'a dyn Observer,
@@ -45,7 +59,7 @@ struct Windows<'a, B: DecoderBackend> {
 
 impl<B: DecoderBackend> LayerWork<B> for Windows<'_, B> {
     type State = Side<B>;
-    type Output = Vec<Tally>;
+    type Output = Vec<(Tally, Memory)>;
     type Error = ScoreError;
 
     fn size(&self, unit: usize) -> usize {
@@ -55,19 +69,19 @@ impl<B: DecoderBackend> LayerWork<B> for Windows<'_, B> {
     fn begin(&self, unit: usize) -> Result<Side<B>, ScoreError> {
         let tokens = self.windows[unit];
         let units = Units::prompt(tokens.len(), self.simulation.scheme().prefill);
-        Ok(Side::new(self.decoder, tokens, units, self.maps, true))
+        Ok(Side::new(self.decoder, tokens, units, self.maps, self.kind).with_full())
     }
 
     fn layer(&self, layer: &OpenLayer<'_, B>, state: &mut Side<B>) -> Result<(), ScoreError> {
         state.layer(layer, self.simulation, self.observer).map(|_| ())
     }
 
-    fn end(&self, unit: usize, state: Side<B>) -> Result<Vec<Tally>, ScoreError> {
-        let (full, runs) = state.finals(self.decoder);
-        let full = full.expect("kept to the end");
+    fn end(&self, unit: usize, state: Side<B>) -> Result<Self::Output, ScoreError> {
+        let Finals { full, runs, held } = state.finals(self.decoder);
+        let full = full.expect("run to the end");
         let tallies = self.tallies(self.windows[unit], &full, &runs);
         self.observer.advance(1);
-        Ok(tallies)
+        Ok(tallies.into_iter().zip(held).collect())
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use burn::backend::Autodiff;
 use burn_flex::Flex;
-use kvtune::cache::{LayerCache, Units};
+use kvtune::cache::{CacheKind, LayerCache, Units};
 use kvtune::model::{Decoder, WeightType, generate, to_host};
 use kvtune::precision::{Bits, PrecisionMap, PrecisionPair};
 use kvtune::progress::Silent;
@@ -17,7 +17,6 @@ use kvtune::trace::{Document, Split};
 
 use crate::fixture::{Fixture, all};
 
-/// Tokens of a prompt whose products stream weights, and of one whose products go through the engine.
 const LENGTHS: [usize; 4] = [1, 5, 33, 150];
 
 fn logits(decoder: &Decoder<Flex>, tokens: &[u32]) -> Vec<f32> {
@@ -74,7 +73,7 @@ fn only_flex_holds_halves() {
     }
 }
 
-/// Also with more lanes than a product of consecutive tokens would stream weights for.
+/// Also with as many lanes as would be enough for the engine.
 #[test]
 fn a_lane_is_the_same_bits_among_any_number() {
     for model in all() {
@@ -90,8 +89,8 @@ fn a_lane_is_the_same_bits_among_any_number() {
         let vocab = decoder.config().vocab_size;
         for (token, row) in tokens.iter().zip(together.chunks(vocab)) {
             let mut caches = prefilled();
-            let alone = to_host(decoder.logits(decoder.forward(&[*token], &mut caches).unwrap()));
-            assert_eq!(alone, row, "{}", model.name);
+            let alone = decoder.step(&[*token], std::slice::from_mut(&mut caches)).unwrap();
+            assert_eq!(to_host(decoder.logits(alone)), row, "{}", model.name);
             assert_eq!(caches[0].len(), 10);
         }
     }
@@ -187,7 +186,10 @@ fn a_streamed_model_has_the_same_scores() {
             assert!(full.flips == 0 && full.kl.abs() < 1e-9, "{} {}: {full:?}", model.name, document.id);
         }
         let windows = [&model.ids[..70], &model.ids[70..140]];
-        let windows = |decoder| score_windows(decoder, &simulation, &maps, &windows, 2, &Silent).unwrap();
+        let windows = |decoder| {
+            let kind = CacheKind::Packed;
+            score_windows(decoder, &simulation, kind, &maps, &windows, 2, &Silent).unwrap()
+        };
         assert_eq!(windows(&streamed), windows(&model.decoder), "{}", model.name);
     }
 }

@@ -4,6 +4,7 @@
 //! reference values in `KVTUNE_GOLDEN`, or where the maintainers keep them. What is absent is skipped, aloud.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests may")]
 
+mod generation;
 mod logits;
 mod models;
 mod perplexity;

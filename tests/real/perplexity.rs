@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use kvtune::cache::CacheKind;
 use kvtune::model::{Checkpoint, Tokenizer};
 use kvtune::precision::{Bits, PrecisionMap, PrecisionPair};
 use kvtune::progress::Silent;
@@ -44,9 +45,10 @@ fn check((name, file): (&str, &str), wanted: &[(&str, [u8; 2])]) {
         }
         let maps: Vec<PrecisionMap> = rows.iter().map(|row| uniform(row, &decoder)).collect();
         let simulation = simulation(&decoder, &scheme, window).unwrap();
-        let tallies = score_windows(&decoder, &simulation, &maps, &windows, 2, &Silent).unwrap();
-        for (row, tallies) in rows.iter().zip(&tallies) {
-            let pooled = Tally::pooled(tallies);
+        let scores =
+            score_windows(&decoder, &simulation, CacheKind::Simulated, &maps, &windows, 2, &Silent).unwrap();
+        for (row, scores) in rows.iter().zip(&scores) {
+            let pooled = Tally::pooled(&scores.tallies);
             let what = format!("{name} {scheme_name} {}", row["pair"]);
             close((pooled.nll / pooled.positions as f64).exp(), &row["windows_4"], QUANTIZED, &what);
             close(

@@ -224,6 +224,26 @@ impl Codec {
         )
     }
 
+    /// Whether codes stand for `scale · code + offset`; see [`to_affine`](Self::to_affine).
+    pub fn is_affine(&self) -> bool {
+        self.family != Family::LloydMax
+    }
+
+    /// Turns the metadata of many groups, first and second numbers apart, into scales and offsets, for codecs
+    /// that [are affine](Self::is_affine); others are left alone.
+    ///
+    /// `scale · code + offset` is what [`decode`](Self::decode) gives, up to rounding.
+    pub fn to_affine(&self, first: &mut [f32], second: &mut [f32]) {
+        let bottom = -((1_u32 << (self.bits - 1)) as f32);
+        for (first, second) in first.iter_mut().zip(second) {
+            match self.family {
+                Family::Uniform | Family::LloydMax => {}
+                Family::Rounded => *second = (*second + bottom) * *first,
+                Family::TwoLevel => (*first, *second) = (*second - *first, *first),
+            }
+        }
+    }
+
     #[inline(always)]
     fn fake_quant_inline(&self, group: &mut [f32]) -> Result<(), CodecError> {
         match self.fit(group)? {

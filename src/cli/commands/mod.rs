@@ -1,10 +1,13 @@
 //! One function per command: arguments in, calls into the library, printing out.
 
+mod bench;
+mod configuration;
 mod eval;
 mod generate;
 mod job;
 mod model;
 mod plot;
+mod prompts;
 
 use clap::CommandFactory;
 
@@ -28,6 +31,7 @@ pub(super) fn run(command: Command, global: &Global, output: Output) -> anyhow::
         Command::Model(command) => model::run(&command, &session),
         Command::Generate(args) => generate::generate(args, &session),
         Command::Eval(args) => eval::eval(&args, &session),
+        Command::Bench(args) => bench::bench(&args, &session),
         Command::Completions(args) => completions(&args, output),
     }
 }
@@ -56,9 +60,9 @@ impl Session<'_> {
             registry: env::registry(self.global.offline),
             device: self.global.device,
             stream_weights: self.global.stream_weights,
-            free_memory: self.global.device.is_host().then(memory::free).flatten(),
             force,
             threads,
+            available_memory: memory::free(),
             command: env::command_line(),
         };
         Ok(work(&context)?)

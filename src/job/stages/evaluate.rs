@@ -1,5 +1,7 @@
 use super::session::Session;
-use super::{Configuration, ConfigurationBits, Evaluation, EvaluationResult, StageError};
+use super::{Configuration, Evaluation, EvaluationResult, StageError, fit};
+use crate::cache::Memory;
+use crate::job::plan::size;
 use crate::model::{BosPolicy, DecoderBackend, ModelError};
 use crate::precision::{PrecisionMap, equivalent_bits, storage_bits};
 use crate::score::{Objective, Tally, score_windows, simulation};
@@ -9,31 +11,33 @@ pub(super) fn run<B: DecoderBackend>(
     request: &Evaluation,
     session: &Session<'_>,
 ) -> Result<Vec<EvaluationResult>, StageError> {
+    fit::window(request.window, session)?;
     let tokens = tokens(request, session)?;
     let windows: Vec<&[u32]> =
         tokens.chunks_exact(request.window).take(request.windows.unwrap_or(usize::MAX)).collect();
-    let maps = request.configurations.iter().map(|configuration| map(configuration, session));
+    let maps = request.configurations.iter().map(|configuration| session.map(configuration));
     let maps = maps.collect::<Result<Vec<_>, _>>()?;
     let decoder = session.decoder::<B>(request.weights)?;
     let observer = session.observer();
     observer.begin("eval", (windows.len() * by_scheme(request).count()) as u64, "windows");
-    let mut results = Vec::new();
+    let (mut results, mut held) = (Vec::new(), String::new());
     let mut maps = maps.into_iter();
     for configurations in by_scheme(request) {
         let scheme = &configurations[0].scheme;
         let simulation = simulation(&decoder, scheme, request.window).map_err(ModelError::from)?;
         let maps: Vec<PrecisionMap> = maps.by_ref().take(configurations.len()).collect();
-        let tallies =
-            score_windows(&decoder, &simulation, &maps, &windows, session.context.threads, observer)?;
-        for ((configuration, map), tallies) in configurations.iter().zip(&maps).zip(&tallies) {
-            let tally = Tally::pooled(tallies);
+        let (kind, threads) = (request.cache, session.context.threads);
+        let scores = score_windows(&decoder, &simulation, kind, &maps, &windows, threads, observer)?;
+        for ((configuration, map), scores) in configurations.iter().zip(&maps).zip(&scores) {
+            let tally = Tally::pooled(&scores.tallies);
+            held += &memory_line(request, configuration, map, scores.memory, session);
             if results.is_empty() {
                 results.push(full(&tally));
             }
             results.push(result(configuration, map, &tally, session, request.window));
         }
     }
-    observer.end(&format!("{} windows of {} tokens", windows.len(), request.window));
+    observer.end(&format!("{} windows of {} tokens{held}", windows.len(), request.window));
     Ok(results)
 }
 
@@ -61,18 +65,6 @@ fn tokens(request: &Evaluation, session: &Session<'_>) -> Result<Vec<u32>, Stage
     Ok(tokens)
 }
 
-fn map(configuration: &Configuration, session: &Session<'_>) -> Result<PrecisionMap, StageError> {
-    let layers = session.n_layers();
-    let map = match &configuration.bits {
-        ConfigurationBits::Map(map) => map.clone(),
-        ConfigurationBits::Uniform(pair) => PrecisionMap::uniform(layers, *pair),
-    };
-    map.for_layers(layers).map_err(|error| StageError::Unmet {
-        message: format!("`{}`: {error}", configuration.name),
-        hint: None,
-    })
-}
-
 fn full(tally: &Tally) -> EvaluationResult {
     EvaluationResult {
         configuration: "full".into(),
@@ -85,6 +77,30 @@ fn full(tally: &Tally) -> EvaluationResult {
     }
 }
 
+/// What a window's cache takes of memory, measured; what its codes would take, computed; and what f32 takes.
+fn memory_line(
+    request: &Evaluation,
+    configuration: &Configuration,
+    map: &PrecisionMap,
+    memory: Memory,
+    session: &Session<'_>,
+) -> String {
+    let full = 2 * size_of::<f32>() * session.widths().iter().sum::<usize>() * request.window;
+    format!(
+        "\n{}: the {} cache of a window holds {}, {} by its storage bits; f32 takes {}",
+        configuration.name,
+        request.cache,
+        size(memory.bytes() as u64),
+        size(bytes(configuration, map, session, request.window)),
+        size(full as u64)
+    )
+}
+
+fn bytes(configuration: &Configuration, map: &PrecisionMap, session: &Session<'_>, tokens: usize) -> u64 {
+    let shape = session.checkpoint.config().head_shape().stored();
+    configuration.scheme.map_bytes(map, &vec![shape; session.n_layers()], tokens)
+}
+
 fn result(
     configuration: &Configuration,
     map: &PrecisionMap,
@@ -92,8 +108,7 @@ fn result(
     session: &Session<'_>,
     window: usize,
 ) -> EvaluationResult {
-    let (widths, shape) = (session.widths(), session.checkpoint.config().head_shape().stored());
-    let bytes = configuration.scheme.map_bytes(map, &vec![shape; widths.len()], window);
+    let (widths, bytes) = (session.widths(), bytes(configuration, map, session, window));
     EvaluationResult {
         configuration: configuration.name.clone(),
         equivalent_bits: equivalent_bits(map, &widths).get(),

@@ -1,9 +1,11 @@
 //! The stages of a job, in order; each reads the files of the ones before and writes its own.
 
+mod bench;
 mod costs;
 mod error;
 mod evaluate;
 mod evaluations;
+mod fit;
 mod generate;
 mod ledger;
 mod request;
@@ -21,7 +23,10 @@ use crate::model::{DecoderBackend, Device, Registry, on_device};
 use crate::progress::Observer;
 
 pub use self::error::StageError;
-pub use self::request::{Configuration, ConfigurationBits, Evaluation, EvaluationResult, Generation};
+pub use self::request::{
+    BenchReport, BenchRequest, Configuration, ConfigurationBits, Continuation, Evaluation, EvaluationResult,
+    Generation,
+};
 pub use self::space::read_space;
 
 use self::run::Run;
@@ -38,12 +43,12 @@ pub struct Context<'a> {
     pub device: Device,
     /// Whether weights stay in their file and are read a layer at a time.
     pub stream_weights: bool,
-    /// Bytes that weights may take, where that is known: beyond it they are streamed.
-    pub free_memory: Option<u64>,
     /// Whether files of another job may be replaced.
     pub force: bool,
     /// Threads to work on, at least 1.
     pub threads: usize,
+    /// Bytes of memory that are free, where that is known.
+    pub available_memory: Option<u64>,
     /// The command line, for `run.yaml`.
     pub command: String,
 }
@@ -115,10 +120,11 @@ pub fn calibrate(job: &Job, context: &Context<'_>) -> Result<Outcome, StageError
     on_device!(context.device, calibrate_on(job, context))
 }
 
-/// Continues a text greedily with a full-precision cache; `each` gets the text as it grows.
+/// Continues the first prompt; `each` gets the text as it grows.
 ///
 /// # Errors
-/// [`StageError`]; what `each` says is passed on by stopping.
+/// [`StageError`], before any weight is read where the map is of another model, or the request too large for the
+/// model's context or for the memory; what `each` says is passed on by stopping.
 pub fn generate(
     request: &Generation,
     context: &Context<'_>,
@@ -127,6 +133,21 @@ pub fn generate(
     let job = Job { model: request.model.clone(), ..Job::default() };
     let session = Session::open(&job, context)?;
     on_device!(context.device, generate_on(request, &session, each))
+}
+
+/// Continues many prompts side by side, each as [`generate`] would as the only one where tokens are chosen
+/// greedily; `each` gets them in the order of the prompts, as soon as all before are done.
+///
+/// # Errors
+/// As [`generate`].
+pub fn generate_many(
+    request: &Generation,
+    context: &Context<'_>,
+    each: &mut dyn FnMut(&Continuation) -> std::io::Result<()>,
+) -> Result<(), StageError> {
+    let job = Job { model: request.model.clone(), ..Job::default() };
+    let session = Session::open(&job, context)?;
+    on_device!(context.device, generate_many_on(request, &session, each))
 }
 
 /// Compares configurations on a text, full precision first.
@@ -139,12 +160,37 @@ pub fn evaluate(request: &Evaluation, context: &Context<'_>) -> Result<Vec<Evalu
     on_device!(context.device, evaluate_on(request, &session))
 }
 
+/// Measures time and memory of configurations, full precision first.
+///
+/// # Errors
+/// [`StageError`].
+pub fn bench(request: &BenchRequest, context: &Context<'_>) -> Result<BenchReport, StageError> {
+    let job = Job { model: request.model.clone(), ..Job::default() };
+    let session = Session::open(&job, context)?;
+    on_device!(context.device, bench_on(request, &session))
+}
+
+fn bench_on<B: DecoderBackend>(
+    request: &BenchRequest,
+    session: &Session<'_>,
+) -> Result<BenchReport, StageError> {
+    bench::run::<B>(request, session)
+}
+
 fn generate_on<B: DecoderBackend>(
     request: &Generation,
     session: &Session<'_>,
     each: &mut dyn FnMut(&str) -> std::io::Result<()>,
 ) -> Result<(), StageError> {
-    generate::run::<B>(request, session, each)
+    generate::stream::<B>(request, session, each)
+}
+
+fn generate_many_on<B: DecoderBackend>(
+    request: &Generation,
+    session: &Session<'_>,
+    each: &mut dyn FnMut(&Continuation) -> std::io::Result<()>,
+) -> Result<(), StageError> {
+    generate::many::<B>(request, session, each)
 }
 
 fn evaluate_on<B: DecoderBackend>(

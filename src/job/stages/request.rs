@@ -1,22 +1,45 @@
 use std::path::PathBuf;
 
-use crate::model::WeightType;
+use crate::bench::{Bench, BenchRow, Cell, Machine};
+use crate::cache::CacheKind;
+use crate::model::{Sampling, WeightType};
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::quant::Scheme;
 
-/// Text that a model shall continue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Texts that a model shall continue.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Generation {
     /// The model.
     pub model: String,
-    /// The text, or what a user says if `chat`.
-    pub prompt: String,
-    /// Whether the prompt is put into the model's chat template.
+    /// The texts, or what a user says if `chat`.
+    pub prompts: Vec<String>,
+    /// Whether a prompt is put into the model's chat template.
     pub chat: bool,
-    /// Tokens to add at most.
+    /// Tokens to add to each at most.
     pub max_new_tokens: usize,
     /// What weights are held as.
     pub weights: WeightType,
+    /// What the tokens are chosen by.
+    pub sampling: Sampling,
+    /// What keys and values are held in.
+    pub cache: CacheKind,
+    /// How they are coded there; [`CacheKind::Full`] does not look at it.
+    pub configuration: Configuration,
+    /// Prompts that go side by side, at most.
+    pub lanes: usize,
+}
+
+/// One text, continued.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Continuation {
+    /// Number of the prompt, from 0.
+    pub index: usize,
+    /// The prompt, as it was given.
+    pub prompt: String,
+    /// What was added, without the token that ends it.
+    pub text: String,
+    /// The tokens that were added, with the one that ends them.
+    pub tokens: Vec<u32>,
 }
 
 /// Configurations to compare on a text.
@@ -32,8 +55,40 @@ pub struct Evaluation {
     pub window: usize,
     /// Windows at most, from the start.
     pub windows: Option<usize>,
+    /// What keys and values are held in.
+    pub cache: CacheKind,
     /// What to compare, besides full precision.
     pub configurations: Vec<Configuration>,
+}
+
+/// Configurations whose time and memory shall be measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BenchRequest {
+    /// The model.
+    pub model: String,
+    /// What to measure, besides full precision.
+    pub configurations: Vec<Configuration>,
+    /// How the configurations are held.
+    pub cache: CacheKind,
+    /// Batches and lengths.
+    pub cells: Vec<Cell>,
+    /// Rounds and steps.
+    pub bench: Bench,
+    /// Whether cells may be longer than the model's context.
+    pub beyond: bool,
+    /// What weights are held as.
+    pub weights: WeightType,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BenchReport {
+    /// What the machine can do.
+    pub machine: Machine,
+    /// Bytes of weights that a step reads.
+    pub weight_bytes: usize,
+    /// One row a cell and configuration.
+    pub rows: Vec<BenchRow>,
 }
 
 /// A cache to evaluate.
@@ -45,6 +100,14 @@ pub struct Configuration {
     pub scheme: Scheme,
     /// Which bits.
     pub bits: ConfigurationBits,
+}
+
+impl Configuration {
+    /// Nothing coded.
+    pub fn full() -> Self {
+        let bits = ConfigurationBits::Uniform(PrecisionPair::FULL);
+        Self { name: String::from("full"), scheme: Scheme::kivi(), bits }
+    }
 }
 
 /// Which bits a configuration has.

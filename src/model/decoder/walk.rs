@@ -107,11 +107,11 @@ impl<B: DecoderBackend> Decoder<B> {
     /// Prompts into caches, side by side; `caches` makes the empty ones of a prompt, one a layer.
     ///
     /// # Errors
-    /// What a cache says, with the layer's number.
+    /// What `caches` or a cache says, the latter with the layer's number.
     pub fn prefill_many<C: LayerCache>(
         &self,
         prompts: &[&[u32]],
-        caches: impl Fn(usize) -> Vec<C> + Sync,
+        caches: impl Fn(usize) -> Result<Vec<C>, ModelError> + Sync,
         threads: usize,
     ) -> Result<Vec<Prefilled<B, C>>, ModelError> {
         self.walk(&Prefill { decoder: self, prompts, caches }, prompts.len(), threads)
@@ -156,7 +156,10 @@ struct Prompt<B: DecoderBackend, C> {
     caches: Vec<C>,
 }
 
-impl<B: DecoderBackend, C: LayerCache, F: Fn(usize) -> Vec<C> + Sync> LayerWork<B> for Prefill<'_, B, F> {
+impl<B: DecoderBackend, C: LayerCache, F> LayerWork<B> for Prefill<'_, B, F>
+where
+    F: Fn(usize) -> Result<Vec<C>, ModelError> + Sync,
+{
     type State = Prompt<B, C>;
     type Output = Prefilled<B, C>;
     type Error = ModelError;
@@ -168,7 +171,7 @@ impl<B: DecoderBackend, C: LayerCache, F: Fn(usize) -> Vec<C> + Sync> LayerWork<
     fn begin(&self, unit: usize) -> Result<Prompt<B, C>, ModelError> {
         let tokens = self.prompts[unit];
         let angles = self.decoder.angles(0, tokens.len());
-        Ok(Prompt { hidden: self.decoder.embed(tokens), angles, caches: (self.caches)(unit) })
+        Ok(Prompt { hidden: self.decoder.embed(tokens), angles, caches: (self.caches)(unit)? })
     }
 
     fn layer(&self, layer: &OpenLayer<'_, B>, state: &mut Prompt<B, C>) -> Result<(), ModelError> {
