@@ -10,6 +10,8 @@ use std::time::Instant;
 use kvtune::bench::Machine;
 use kvtune_kernels::codec::{Codec, CodecOptions};
 use kvtune_kernels::packed::{Groups, Layout, PackedHead, Query, Stored, attend};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 const ROUNDS: usize = 5;
@@ -108,14 +110,8 @@ impl Case {
 }
 
 fn noise(len: usize) -> Vec<f32> {
-    let mut state = 0x2545_f491_u32;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state as f32 / u32::MAX as f32 - 0.5
-    };
-    std::iter::repeat_with(next).take(len).collect()
+    let mut random = ChaCha8Rng::seed_from_u64(0);
+    (0..len).map(|_| random.random_range(-0.5..0.5)).collect()
 }
 
 fn best(mut f: impl FnMut()) -> f64 {

@@ -3,7 +3,9 @@
 //! `cargo bench -p kvtune-kernels --features cuda --bench gpu -- [lanes] [tokens]`, or `--features vulkan`. Shape of
 //! Llama-3.1-8B's layers: 8 KV heads of 128 channels, 4 query heads each.
 #![allow(clippy::print_stdout, clippy::print_stderr, missing_docs, reason = "a program that prints a table")]
-#![cfg_attr(not(any(feature = "cuda", feature = "vulkan")), allow(unused))]
+
+#[cfg(not(any(feature = "cuda", feature = "vulkan")))]
+compile_error!("build with `--features cuda` or `--features vulkan`: without either there is no device");
 
 use std::time::Instant;
 
@@ -150,8 +152,6 @@ fn main() {
         let client = cubecl::wgpu::WgpuRuntime::client(&Default::default());
         bench(&client, number(0, 2), number(1, 2048).max(2 * RESIDUAL))
     };
-    #[cfg(not(any(feature = "cuda", feature = "vulkan")))]
-    let result = Ok::<(), GpuError>(());
     if let Err(error) = result {
         eprintln!("error: {error}");
         std::process::exit(1);

@@ -211,19 +211,9 @@ pub fn weigh(weights: &[f32], head_dim: usize, values: Source<'_>, visible: Visi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_data::noise;
 
     const DIM: usize = 8;
-
-    fn noise(len: usize, seed: u32) -> Vec<f32> {
-        let mut state = seed.wrapping_mul(2_654_435_761).max(1);
-        let next = || {
-            state ^= state << 13;
-            state ^= state >> 17;
-            state ^= state << 5;
-            state as f32 / u32::MAX as f32 - 0.5
-        };
-        std::iter::repeat_with(next).take(len).collect()
-    }
 
     /// Attention as the formula says it, one query and one token at a time, in f64.
     fn reference(q: &[f32], keys: Source<'_>, values: Source<'_>, visible: Visible<'_>) -> Vec<f64> {

@@ -76,19 +76,34 @@ pub(crate) trait Isa: Copy {
 pub(crate) fn dispatch<L: Loop>(work: L) -> L::Output {
     #[cfg(target_arch = "x86_64")]
     {
-        if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has the feature, as asked above.
+        if x86::has_wide() {
+            // SAFETY: the processor has the features, as asked above.
             return unsafe { x86::wide(work) };
         }
-        if is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("f16c")
-        {
-            // SAFETY: the processor has these features, as asked above.
+        if x86::has_middle() {
+            // SAFETY: the processor has the features, as asked above.
             return unsafe { x86::middle(work) };
         }
     }
     work.run(Portable)
+}
+
+/// Runs a loop in every instruction set that the processor has, the portable one first.
+#[cfg(test)]
+pub(crate) fn on_each<L: Loop + Clone>(work: &L) -> Vec<L::Output> {
+    let mut outputs = vec![work.clone().run(Portable)];
+    #[cfg(target_arch = "x86_64")]
+    {
+        if x86::has_middle() {
+            // SAFETY: the processor has the features, as asked above.
+            outputs.push(unsafe { x86::middle(work.clone()) });
+        }
+        if x86::has_wide() {
+            // SAFETY: the processor has the feature, as asked above.
+            outputs.push(unsafe { x86::wide(work.clone()) });
+        }
+    }
+    outputs
 }
 
 /// Plain arrays; the compiler makes of them what it can.
@@ -161,6 +176,16 @@ mod x86 {
     use half::f16;
 
     use super::{Isa, LANES, Loop};
+
+    pub(super) fn has_middle() -> bool {
+        is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c")
+    }
+
+    pub(super) fn has_wide() -> bool {
+        is_x86_feature_detected!("avx512f") && has_middle()
+    }
 
     #[target_feature(enable = "avx512f,avx2,fma")]
     pub(super) fn wide<L: Loop>(work: L) -> L::Output {

@@ -27,3 +27,5 @@ pub mod mmap;
 pub mod packed;
 pub mod pointwise;
 pub mod statistics;
+#[cfg(test)]
+mod test_data;

@@ -1,5 +1,8 @@
 use std::time::Instant;
 
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
 use super::{BenchRow, Cell, Contender, Machine};
 use crate::cache::{AnyCache, HeadShape, LayerCache, Memory, Rows, Units};
 use crate::model::{Decoder, DecoderBackend, ModelError, to_host};
@@ -152,14 +155,8 @@ struct Numbers {
 
 impl Numbers {
     fn new(shape: HeadShape) -> Self {
-        let mut state = 0x2545_f491_u32;
-        let next = || {
-            state ^= state << 13;
-            state ^= state >> 17;
-            state ^= state << 5;
-            state as f32 / u32::MAX as f32 * 4.0 - 2.0
-        };
-        Self { rows: std::iter::repeat_with(next).take(FILL * shape.q_width()).collect() }
+        let mut random = ChaCha8Rng::seed_from_u64(0);
+        Self { rows: (0..FILL * shape.q_width()).map(|_| random.random_range(-2.0..2.0)).collect() }
     }
 
     fn fill(

@@ -30,9 +30,12 @@ pub struct Cell {
     pub context: usize,
 }
 
+/// The largest batch, and length, that anyone means; larger ones could not be counted with.
+const MOST: usize = 1 << 24;
+
 /// Not of the form `8x4096`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cell `{found}` is not a batch and a length\n\nhint: write it like `8x4096`")]
+#[error("cell `{found}` is not a batch and a length, each from 1 to {MOST}\n\nhint: write it like `8x4096`")]
 pub struct CellError {
     found: String,
 }
@@ -43,7 +46,7 @@ impl FromStr for Cell {
     fn from_str(text: &str) -> Result<Self, CellError> {
         let error = || CellError { found: text.to_owned() };
         let (batch, context) = text.split_once('x').ok_or_else(error)?;
-        let number = |text: &str| text.parse().ok().filter(|&n| n > 0).ok_or_else(error);
+        let number = |text: &str| text.parse().ok().filter(|n| (1..=MOST).contains(n)).ok_or_else(error);
         Ok(Self { batch: number(batch)?, context: number(context)? })
     }
 }
@@ -108,7 +111,7 @@ mod tests {
     fn cells_are_read_as_they_print() {
         let cell: Cell = "8x4096".parse().expect("a cell");
         assert_eq!((cell.batch, cell.context, cell.to_string()), (8, 4096, String::from("8x4096")));
-        for bad in ["", "8", "x", "0x5", "8x", "8x-1", "8x4096x2", "99999999999999999999x1"] {
+        for bad in ["", "8", "x", "0x5", "8x", "8x-1", "8x4096x2", "99999999999999999999x1", "16777217x1"] {
             let error = bad.parse::<Cell>().expect_err(bad).to_string();
             assert!(error.starts_with(&format!("cell `{bad}` is not")), "{error}");
         }

@@ -65,6 +65,7 @@ impl LayerCache for SimulatedCache {
         attend(self.shape, self.window, start, q, &keys, &values, out);
         Ok(())
     }
+
     fn memory(&self) -> Memory {
         self.keys.memory() + self.values.memory()
     }

@@ -11,12 +11,14 @@ use kvtune_kernels::statistics::arg_max;
 
 use crate::models::{QWEN, SMOLLM2, decoder, model_path};
 
-/// Two orders of adding differ by rounding, which moves a code now and then, and that moves all after it: logits
-/// by some hundredths, now and then by more. The simulated cache differs that way from itself: in 128 tokens after
-/// each of these prompts, one pass puts another token first than step by step 24 times (SmolLM2) and 8 (Qwen).
-/// Packed against simulated it is 18 times (of 1,151 tokens) and 9.
-const TIES: f64 = 0.025;
-/// How far the token chosen is below the first one, in logits, mean over all positions: 0.0014 was seen (SmolLM2).
+/// Share of positions at which simulated codes would choose another token than packed ones, at most: 0.016 (SmolLM2)
+/// and 0.008 (Qwen) were seen.
+///
+/// A step over packed codes adds in another order, which changes the final hidden state by some 10⁻⁵ of itself until
+/// the first code is rounded the other way, and by some hundredths from there on. Fed all at once, both caches give
+/// the same bits.
+const OTHERS: f64 = 0.025;
+/// How far the token chosen is below the first one, in logits, mean over all positions: 0.0014 and 0.0018 were seen.
 const MARGIN: f64 = 0.005;
 
 /// Some shorter and some longer than the 32 tokens that keys stay exact for.
@@ -37,23 +39,23 @@ const PROMPTS: [&str; 10] = [
 ];
 
 #[test]
-fn smollm2_chooses_the_same_tokens_through_packed_and_simulated_codes() {
+fn smollm2_writes_through_packed_codes_what_simulated_ones_would_choose() {
     check(SMOLLM2, 128);
 }
 
 #[test]
-fn qwen_chooses_the_same_tokens_through_packed_and_simulated_codes() {
+fn qwen_writes_through_packed_codes_what_simulated_ones_would_choose() {
     check(QWEN, 32);
 }
 
 #[test]
-#[ignore = "takes minutes"]
-fn qwen_chooses_the_same_128_tokens_through_packed_and_simulated_codes() {
+#[ignore = "every step packs 2 GB of weights anew: 3 to 9 minutes, as memory is fast or slow"]
+fn qwen_writes_a_longer_text_through_packed_codes_that_simulated_ones_would_choose() {
     check(QWEN, 128);
 }
 
 /// Greedy text through packed codes, step by step and all prompts side by side; then the simulated cache reads it
-/// in one pass, and must put each token first that was chosen, but for ties, which are printed.
+/// in one pass, and must put each token first that was chosen, but for few, which are printed.
 fn check((name, file): (&str, &str), new_tokens: usize) {
     let Some(decoder) = decoder(file) else { return };
     let tokenizer = Tokenizer::load(&Checkpoint::open(&model_path(file).unwrap()).unwrap()).unwrap();
@@ -66,22 +68,22 @@ fn check((name, file): (&str, &str), new_tokens: usize) {
         simulation.any(kind, &map, &units).map_err(ModelError::from)
     };
     let texts = greedy(&decoder, |prompt| caches(CacheKind::Packed, prompt), &prompts, new_tokens);
-    let (mut positions, mut ties, mut below) = (0, 0, 0.0);
+    let (mut positions, mut others, mut below) = (0, 0, 0.0);
     for (index, (prompt, text)) in prompts.iter().zip(&texts).enumerate() {
         assert!(text.len() == new_tokens || decoder.config().eos_token_ids.contains(&text[text.len() - 1]));
         let mut caches = caches(CacheKind::Simulated, index).unwrap();
         for (position, margin) in margins(&decoder, &mut caches, prompt, text).into_iter().enumerate() {
             if margin > 0.0 {
-                eprintln!("{name} prompt {index}, token {position}: a tie, {margin:.1e} below the first");
-                ties += 1;
+                eprintln!("{name} prompt {index}, token {position}: {margin:.1e} below the first");
+                others += 1;
             }
             below += f64::from(margin);
         }
         positions += text.len();
     }
-    let (ties, margin) = (f64::from(ties) / positions as f64, below / positions as f64);
-    eprintln!("{name}: {positions} tokens, {:.1} % ties, mean margin {margin:.1e}", 100.0 * ties);
-    assert!(ties <= TIES && margin <= MARGIN, "{name}: {ties} {margin}");
+    let (others, margin) = (f64::from(others) / positions as f64, below / positions as f64);
+    eprintln!("{name}: {positions} tokens, {:.1} % others, mean margin {margin:.1e}", 100.0 * others);
+    assert!(others <= OTHERS && margin <= MARGIN, "{name}: {others} {margin}");
 }
 
 /// The most likely continuation of each prompt, all side by side.

@@ -234,7 +234,7 @@ impl Codec {
     ///
     /// `scale · code + offset` is what [`decode`](Self::decode) gives, up to rounding.
     pub fn to_affine(&self, first: &mut [f32], second: &mut [f32]) {
-        let bottom = -((1_u32 << (self.bits - 1)) as f32);
+        let bottom = uniform::bottom(self.bits);
         for (first, second) in first.iter_mut().zip(second) {
             match self.family {
                 Family::Uniform | Family::LloydMax => {}

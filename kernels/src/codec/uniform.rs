@@ -122,7 +122,7 @@ fn top(bits: u8) -> f32 {
 
 /// −2^(B−1), the least signed code.
 #[inline(always)]
-fn bottom(bits: u8) -> f32 {
+pub(super) fn bottom(bits: u8) -> f32 {
     -((1_u32 << (bits - 1)) as f32)
 }
 

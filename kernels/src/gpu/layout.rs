@@ -174,6 +174,36 @@ mod tests {
     }
 
     #[test]
+    fn codes_stand_where_they_do_on_the_cpu() {
+        for (bits, head_dim) in [(1_u8, 80), (2, 100), (3, 33), (4, 64), (5, 96), (6, 20), (8, 128)] {
+            let codec = Codec::new(bits, CodecOptions::default()).expect("a codec");
+            let tiles = [
+                (keys(usize::from(bits), 20, head_dim), Layout::keys(codec, head_dim, Groups::Tokens(20))),
+                (values(usize::from(bits), head_dim), Layout::values(codec, head_dim, 16)),
+            ];
+            for (tile, layout) in tiles {
+                let mut cpu = vec![[0; LANES]; layout.tile_units()];
+                let mut gpu = vec![0_u32; tile.words()];
+                for (token, channel) in (0..tile.tokens).flat_map(|t| (0..head_dim).map(move |c| (t, c))) {
+                    let code = (token * 31 + channel * 7) % (1 << bits);
+                    layout.set(&mut cpu, token, channel, code as u8);
+                    let (row, across) = match tile.order {
+                        Order::TokensInLanes => (channel, token),
+                        Order::ChannelsInLanes => (token, channel),
+                    };
+                    for plane in tile.planes().into_iter().filter(|plane| plane.width > 0) {
+                        let place = plane.place(row, across / LANES);
+                        let bits = code >> plane.shift & ((1 << plane.width) - 1);
+                        gpu[plane.start + place.unit * LANES + across % LANES] |=
+                            (bits as u32) << place.shift;
+                    }
+                }
+                assert_eq!(gpu, cpu.as_flattened(), "{bits} bits, {head_dim} channels, {:?}", tile.order);
+            }
+        }
+    }
+
+    #[test]
     fn rows_of_a_unit_are_consecutive_and_the_rest_is_packed() {
         let plane = keys(1, 32, 80).planes()[0];
         let place = |row, column| (plane.place(row, column).unit, plane.place(row, column).shift);

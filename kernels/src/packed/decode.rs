@@ -98,6 +98,18 @@ pub fn attend(query: Query<'_>, keys: Stored<'_>, values: Stored<'_>, tokens: Ra
     dispatch(Attend { query, keys, values, tokens })
 }
 
+/// [`attend`] in every instruction set that the processor has.
+#[cfg(test)]
+pub(super) fn attend_on_each(
+    query: Query<'_>,
+    keys: Stored<'_>,
+    values: Stored<'_>,
+    tokens: Range<usize>,
+) -> Vec<Partial> {
+    crate::isa::on_each(&Attend { query, keys, values, tokens })
+}
+
+#[derive(Clone)]
 struct Attend<'a> {
     query: Query<'a>,
     keys: Stored<'a>,

@@ -74,12 +74,13 @@ pub(super) fn scores<I: Isa, const H: usize>(
             read_metadata::<I, H>(isa, keys, query, metadata, scratch);
             known = Some(metadata);
         }
-        let out = &mut out[index * width..];
+        let tile = Tile { layout, units, query, scratch };
         let mut first = 0;
         while first < layout.columns() {
+            let out = &mut out[index * width + first * LANES..];
             first += match layout.columns() - first {
-                1 => column_scores::<I, H, 1>(isa, layout, units, query, scratch, first, out, stride),
-                _ => column_scores::<I, H, 2>(isa, layout, units, query, scratch, first, out, stride),
+                1 => tile.scores::<I, H, 1>(isa, first, out, stride),
+                _ => tile.scores::<I, H, 2>(isa, first, out, stride),
             };
         }
     }
@@ -111,58 +112,68 @@ fn read_metadata<I: Isa, const H: usize>(
     }
 }
 
-/// `C` columns of a tile from the `first`-th on; returns C.
-#[inline(always)]
-#[allow(clippy::too_many_arguments, reason = "a loop's body with a name")]
-fn column_scores<I: Isa, const H: usize, const C: usize>(
-    isa: I,
-    layout: &Layout,
-    units: &[Unit],
-    query: &KeyQuery,
-    scratch: &KeyScratch,
-    first: usize,
-    out: &mut [f32],
-    stride: usize,
-) -> usize {
-    let by_token = matches!(layout.groups(), Groups::Tokens(_));
-    let queries = if by_token { &scratch.folded } else { &query.scaled };
-    let mut scores = [[isa.splat(0.0); C]; H];
-    if by_token {
-        for h in 0..H {
-            scores[h] = [isa.splat(scratch.base[h]); C];
-        }
-    }
-    for group in 0..layout.channel_groups() {
-        let mut sums = if by_token { scores } else { [[isa.splat(0.0); C]; H] };
-        for (index, &plane) in layout.planes().iter().enumerate() {
-            let of_head = |h: usize| &queries[(index * H + h) * query.width..][..query.width];
-            let mut multipliers = [of_head(0); H];
-            for h in 1..H {
-                multipliers[h] = of_head(h);
-            }
-            let strips = Strips { plane, units: &units[plane.first..], first };
-            accumulate(isa, strips, multipliers, layout.channels(group), &mut sums);
-        }
+/// One tile of keys, and what meets it.
+struct Tile<'a> {
+    layout: &'a Layout,
+    units: &'a [Unit],
+    query: &'a KeyQuery,
+    scratch: &'a KeyScratch,
+}
+
+impl Tile<'_> {
+    /// `C` columns from the `first`-th on; returns C.
+    ///
+    /// # Shapes
+    /// - `out`: `H` rows of these columns, `stride` apart
+    #[inline(always)]
+    fn scores<I: Isa, const H: usize, const C: usize>(
+        &self,
+        isa: I,
+        first: usize,
+        out: &mut [f32],
+        stride: usize,
+    ) -> usize {
+        let Self { layout, units, query, scratch } = *self;
+        let by_token = matches!(layout.groups(), Groups::Tokens(_));
+        let queries = if by_token { &scratch.folded } else { &query.scaled };
+        let mut scores = [[isa.splat(0.0); C]; H];
         if by_token {
-            scores = sums;
-            continue;
-        }
-        let numbers = &scratch.metadata[group * layout.tile_tokens() + first * LANES..];
-        let offsets = &numbers[scratch.metadata.len() / 2..];
-        for c in 0..C {
-            let (scale, offset) = (load(isa, &numbers[c * LANES..]), load(isa, &offsets[c * LANES..]));
             for h in 0..H {
-                let sum = isa.splat(query.sums[group * H + h]);
-                scores[h][c] = isa.mul_add(scale, sums[h][c], isa.mul_add(offset, sum, scores[h][c]));
+                scores[h] = [isa.splat(scratch.base[h]); C];
             }
         }
-    }
-    for h in 0..H {
-        for c in 0..C {
-            isa.store(scores[h][c], lanes_mut(&mut out[h * stride + (first + c) * LANES..]));
+        for group in 0..layout.channel_groups() {
+            let mut sums = if by_token { scores } else { [[isa.splat(0.0); C]; H] };
+            for (index, &plane) in layout.planes().iter().enumerate() {
+                let of_head = |h: usize| &queries[(index * H + h) * query.width..][..query.width];
+                let mut multipliers = [of_head(0); H];
+                for h in 1..H {
+                    multipliers[h] = of_head(h);
+                }
+                let strips = Strips { plane, units: &units[plane.first..], first };
+                accumulate(isa, strips, multipliers, layout.channels(group), &mut sums);
+            }
+            if by_token {
+                scores = sums;
+                continue;
+            }
+            let numbers = &scratch.metadata[group * layout.tile_tokens() + first * LANES..];
+            let offsets = &numbers[scratch.metadata.len() / 2..];
+            for c in 0..C {
+                let (scale, offset) = (load(isa, &numbers[c * LANES..]), load(isa, &offsets[c * LANES..]));
+                for h in 0..H {
+                    let sum = isa.splat(query.sums[group * H + h]);
+                    scores[h][c] = isa.mul_add(scale, sums[h][c], isa.mul_add(offset, sum, scores[h][c]));
+                }
+            }
         }
+        for h in 0..H {
+            for c in 0..C {
+                isa.store(scores[h][c], lanes_mut(&mut out[h * stride + c * LANES..]));
+            }
+        }
+        C
     }
-    C
 }
 
 /// `to = a · b`, element by element, as far as `b` goes.

@@ -245,7 +245,7 @@ impl Layout {
     }
 
     /// Writes a code into a tile whose bits are still 0 there.
-    pub(super) fn set(&self, tile: &mut [Unit], token: usize, channel: usize, code: u8) {
+    pub(crate) fn set(&self, tile: &mut [Unit], token: usize, channel: usize, code: u8) {
         let (row, column, lane) = self.strip(token, channel);
         for plane in self.planes() {
             let place = plane.place(row, column);

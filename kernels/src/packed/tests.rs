@@ -4,21 +4,17 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 
+use super::decode::attend_on_each;
 use super::*;
 use crate::codec::{Codebook, Codec, CodecOptions, Metadata, OneBit, Zero};
 use crate::hadamard::hadamard;
+use crate::test_data;
 
 /// Numbers between −1 and 1, with a channel in sixteen larger.
 fn noise(tokens: usize, head_dim: usize, seed: u32) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(2_654_435_761).max(1);
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state as f32 / u32::MAX as f32 * 2.0 - 1.0
-    };
-    let scale = |i: usize| if i % head_dim % 16 == 3 { 8.0 } else { 1.0 };
-    (0..tokens * head_dim).map(|i| next() * scale(i)).collect()
+    let scale = |i: usize| if i % head_dim % 16 == 3 { 16.0 } else { 2.0 };
+    let plain = test_data::noise(tokens * head_dim, seed);
+    plain.into_iter().enumerate().map(|(i, x)| scale(i) * x).collect()
 }
 
 /// What a group reads as after coding.
@@ -94,17 +90,24 @@ fn reference(q: &[f32], d: usize, keys: &[f32], values: &[f32], tokens: Range<us
     out
 }
 
-/// Asserts that attention is the formula's within 1e-5 of each head's largest output.
+/// Asserts that attention is the formula's within 1e-5 of each head's largest output, in each instruction set.
 fn check(query: Query<'_>, keys: &Held, values: &Held, tokens: Range<usize>, read_keys: &[f32]) {
     let d = query.head_dim;
-    let mut found = vec![0.0; query.q.len()];
-    attend(query, keys.stored(), values.stored(), tokens.clone()).finish(&mut found);
-    let expected = reference(query.q, d, read_keys, &values.read, tokens);
-    for (h, (found, expected)) in found.chunks(d).zip(expected.chunks(d)).enumerate() {
-        let largest = expected.iter().fold(0.0_f64, |max, x| max.max(x.abs()));
-        for (found, expected) in found.iter().zip(expected) {
-            let error = (f64::from(*found) - expected).abs() / largest;
-            assert!(error < 1e-5, "head {h}: {found} is not {expected}, error {error:e}");
+    let expected = reference(query.q, d, read_keys, &values.read, tokens.clone());
+    for (isa, partial) in
+        attend_on_each(query, keys.stored(), values.stored(), tokens).into_iter().enumerate()
+    {
+        let mut found = vec![0.0; query.q.len()];
+        partial.finish(&mut found);
+        for (h, (found, expected)) in found.chunks(d).zip(expected.chunks(d)).enumerate() {
+            let largest = expected.iter().fold(0.0_f64, |max, x| max.max(x.abs()));
+            for (found, expected) in found.iter().zip(expected) {
+                let error = (f64::from(*found) - expected).abs() / largest;
+                assert!(
+                    error < 1e-5,
+                    "instruction set {isa}, head {h}: {found} is not {expected}, error {error:e}"
+                );
+            }
         }
     }
 }

@@ -76,8 +76,10 @@ impl PackedCache {
         let (mut keys, mut values, mut of_head) =
             (Held::default(), Held::default(), vec![0.0; q.rows * width]);
         for head in 0..self.shape.n_kv_heads {
-            self.keys.read(head, &mut keys.coded, &mut keys.exact);
-            self.values.read(head, &mut values.coded, &mut values.exact);
+            rayon::join(
+                || self.keys.read(head, &mut keys.coded, &mut keys.exact),
+                || self.values.read(head, &mut values.coded, &mut values.exact),
+            );
             let q = Rows { data: &q.data[head * width..], width, ..q };
             let keys = Side { source: &|_| keys.source(), frozen: &key_counts };
             let values = Side { source: &|_| values.source(), frozen: &value_counts };

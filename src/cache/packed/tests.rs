@@ -3,6 +3,8 @@
 #![allow(clippy::float_cmp, reason = "the same products over the same numbers give the same bits")]
 
 use proptest::prelude::*;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::cache::{NoKeyBias, SimulatedCache, Simulation};
@@ -11,15 +13,9 @@ use crate::quant::{Codebook, Group, KeyBias, Metadata, OneBit, Prefill, Zero};
 
 const LAYER_TOKENS: usize = 400;
 
-fn noise(len: usize, seed: u32) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(2_654_435_761).max(1);
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        (state as f32 / u32::MAX as f32 - 0.5) * 3.0
-    };
-    std::iter::repeat_with(next).take(len).collect()
+fn noise(len: usize, seed: u64) -> Vec<f32> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    (0..len).map(|_| random.random_range(-1.5..1.5)).collect()
 }
 
 fn rows(data: &[f32], width: usize) -> Rows<'_> {

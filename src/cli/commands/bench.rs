@@ -1,14 +1,13 @@
 use super::{Session, configuration};
 use crate::bench::Bench;
-use crate::cli::args::BenchArgs;
+use crate::cli::args::{BenchArgs, MapsArgs};
 use crate::cli::{memory, table};
-use crate::job::stages::{self, BenchReport, BenchRequest};
-use crate::precision::PrecisionPair;
+use crate::job::stages::{self, BenchReport, BenchRequest, Configuration};
 
 pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> anyhow::Result<()> {
     let request = BenchRequest {
         model: args.model.clone(),
-        configurations: configuration::all(&args.precision, &uniform(args)?, &args.scheme)?,
+        configurations: configurations(&args.maps)?,
         cache: args.cache.into(),
         cells: args.cells.clone(),
         bench: Bench { prompt: args.prompt, steps: args.steps, rounds: args.rounds },
@@ -22,11 +21,13 @@ pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> anyhow::Result<(
 }
 
 /// What was typed, else three pairs that show what there is to gain.
-fn uniform(args: &BenchArgs) -> anyhow::Result<Vec<PrecisionPair>> {
-    if !args.uniform.is_empty() || !args.precision.is_empty() {
-        return Ok(args.uniform.clone());
+fn configurations(maps: &MapsArgs) -> anyhow::Result<Vec<Configuration>> {
+    let typed = configuration::all(maps)?;
+    if !typed.is_empty() {
+        return Ok(typed);
     }
-    Ok(["KV8", "KV4", "K4V2"].iter().map(|pair| pair.parse()).collect::<Result<_, _>>()?)
+    let scheme = configuration::scheme(&maps.scheme)?;
+    ["KV8", "KV4", "K4V2"].iter().map(|pair| Ok(configuration::uniform(pair.parse()?, &scheme))).collect()
 }
 
 /// One line on the machine, which every figure of the table has to be read against.

@@ -1,5 +1,6 @@
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::cli::args::MapsArgs;
 use crate::cli::exit::UsageError;
 use crate::job::stages::{Configuration, ConfigurationBits};
 use crate::job::{SearchSpace, default_scheme};
@@ -8,14 +9,10 @@ use crate::quant::{Scheme, SchemeName};
 use crate::report::PrecisionFile;
 
 /// The maps first, then the uniform pairs, as typed.
-pub(super) fn all(
-    precision: &[PathBuf],
-    uniform_pairs: &[PrecisionPair],
-    scheme_typed: &str,
-) -> anyhow::Result<Vec<Configuration>> {
-    let scheme = scheme(scheme_typed)?;
-    let maps = precision.iter().map(|path| map(path, &scheme));
-    maps.chain(uniform_pairs.iter().map(|&pair| Ok(uniform(pair, &scheme)))).collect()
+pub(super) fn all(typed: &MapsArgs) -> anyhow::Result<Vec<Configuration>> {
+    let scheme = scheme(&typed.scheme)?;
+    let maps = typed.precision.iter().map(|path| map(path, &scheme));
+    maps.chain(typed.uniform.iter().map(|&pair| Ok(uniform(pair, &scheme)))).collect()
 }
 
 /// A map under the scheme that its file names, else the one that was typed.

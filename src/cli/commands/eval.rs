@@ -1,5 +1,5 @@
 use super::{Session, configuration};
-use crate::cli::args::EvalArgs;
+use crate::cli::args::{EvalArgs, MapsArgs};
 use crate::cli::exit::UsageError;
 use crate::cli::table;
 use crate::job::stages::{self, Configuration, Evaluation};
@@ -12,21 +12,20 @@ pub(super) fn eval(args: &EvalArgs, session: &Session<'_>) -> anyhow::Result<()>
         window: args.window,
         windows: args.windows,
         cache: args.cache.into(),
-        configurations: compared(args)?,
+        configurations: compared(&args.maps)?,
     };
     let rows = session.with_context(false, |context| stages::evaluate(&request, context))?;
     Ok(session.output.data(&table::render(&rows, "configurations", args.format.format)?)?)
 }
 
-fn compared(args: &EvalArgs) -> anyhow::Result<Vec<Configuration>> {
-    if args.precision.is_empty() && args.uniform.is_empty() {
-        return Err(UsageError {
-            message: String::from("nothing to compare"),
-            hint: Some(String::from(
-                "name a map with `-p precision.yaml`, or pairs with `--uniform KV8,KV4`",
-            )),
-        }
-        .into());
+fn compared(maps: &MapsArgs) -> anyhow::Result<Vec<Configuration>> {
+    let typed = configuration::all(maps)?;
+    if !typed.is_empty() {
+        return Ok(typed);
     }
-    configuration::all(&args.precision, &args.uniform, &args.scheme)
+    Err(UsageError {
+        message: String::from("nothing to compare"),
+        hint: Some(String::from("name a map with `-p precision.yaml`, or pairs with `--uniform KV8,KV4`")),
+    }
+    .into())
 }

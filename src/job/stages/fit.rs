@@ -1,7 +1,8 @@
 //! Whether what is asked for fits the model's context and the machine's memory, said before a weight is read.
 
 use super::session::Session;
-use super::{Generation, StageError};
+use super::{BenchRequest, Generation, StageError};
+use crate::bench::Cell;
 use crate::cache::CacheKind;
 use crate::job::plan::size;
 use crate::precision::{PrecisionMap, PrecisionPair};
@@ -81,6 +82,55 @@ pub(super) fn memory(
     })
 }
 
+/// Refuses cells that are longer than the model's context, unless they are asked for all the same.
+pub(super) fn cells(request: &BenchRequest, session: &Session<'_>) -> Result<(), StageError> {
+    let (most, longest) = (session.checkpoint.config().max_position_embeddings, request.longest());
+    if longest <= most || request.beyond {
+        return Ok(());
+    }
+    Err(StageError::Unmet {
+        message: format!(
+            "the longest cell has {longest} tokens once all steps are made, but `{}` is made for {most}",
+            session.resolved.id
+        ),
+        hint: Some("choose shorter cells, or time them all the same with `--beyond`".into()),
+    })
+}
+
+/// Refuses cells whose caches, of full precision and all configurations together, memory has no room for.
+pub(super) fn cell_memory(
+    request: &BenchRequest,
+    maps: &[PrecisionMap],
+    session: &Session<'_>,
+) -> Result<(), StageError> {
+    let Some(free) = session.context.available_memory else { return Ok(()) };
+    let config = session.checkpoint.config();
+    let weights = session.held(request.weights)?.bytes();
+    let shape = config.head_shape().stored();
+    let of_cell = |cell: &Cell| {
+        let cost =
+            |kind, scheme, map: &PrecisionMap| CacheCost { kind, scheme, shape }.bytes(map, cell.context);
+        let coded = request.configurations.iter().zip(maps);
+        let coded = coded.map(|(configuration, map)| cost(request.cache, &configuration.scheme, map));
+        let full = PrecisionMap::uniform(session.n_layers(), PrecisionPair::FULL);
+        let lane = coded.fold(cost(CacheKind::Full, &Scheme::kivi(), &full), u64::saturating_add);
+        lane.saturating_mul(cell.batch as u64)
+    };
+    let caches = request.cells.iter().map(of_cell).max().unwrap_or(0);
+    if weights.saturating_add(caches) <= free {
+        return Ok(());
+    }
+    Err(StageError::Unmet {
+        message: format!(
+            "the caches of the largest cell take {} beside {} of weights, but {} of memory are free",
+            size(caches),
+            size(weights),
+            size(free)
+        ),
+        hint: Some("choose smaller cells with `--cells`, or fewer configurations".into()),
+    })
+}
+
 /// What one lane's caches hold at least; room to grow comes on top.
 struct CacheCost<'a> {
     kind: CacheKind,
@@ -96,11 +146,11 @@ impl CacheCost<'_> {
     fn layer(&self, pair: PrecisionPair, tokens: usize) -> u64 {
         let sides = [(Tensor::Keys, pair.key), (Tensor::Values, pair.value)];
         match self.kind {
-            CacheKind::Full => 2 * self.exact(tokens),
+            CacheKind::Full => self.exact(tokens).saturating_mul(2),
             // A coded side is held twice: as it came, and as it reads.
             CacheKind::Simulated => {
                 let copies = sides.map(|(_, bits)| if bits.is_full() { 1 } else { 2 });
-                (copies[0] + copies[1]) * self.exact(tokens)
+                self.exact(tokens).saturating_mul(copies[0] + copies[1])
             }
             // The scheme counts two bytes for an exact element, which is held in four.
             CacheKind::Packed => {
@@ -116,7 +166,7 @@ impl CacheCost<'_> {
 
     /// Keys, or values, of one layer in f32.
     fn exact(&self, tokens: usize) -> u64 {
-        (size_of::<f32>() * self.shape.width() * tokens) as u64
+        ((size_of::<f32>() * self.shape.width()) as u64).saturating_mul(tokens as u64)
     }
 
     /// The table of rotated biases, which all lanes share.

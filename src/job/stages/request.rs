@@ -80,6 +80,14 @@ pub struct BenchRequest {
     pub weights: WeightType,
 }
 
+impl BenchRequest {
+    /// Tokens of the longest sequence once all steps are made.
+    pub fn longest(&self) -> usize {
+        let longest = self.cells.iter().map(|cell| cell.context).max().unwrap_or(0);
+        longest.saturating_add(self.bench.steps.saturating_mul(self.bench.rounds))
+    }
+}
+
 /// What was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BenchReport {

@@ -59,8 +59,7 @@ impl Store {
         let Some(longest) = spans.iter().map(|span| span.tokens.len()).max().filter(|&n| n > 0) else {
             return Ok(());
         };
-        let exact =
-            Rows { handle: self.exact.clone(), rows: self.room.exact_rows(), order: RowOrder::HeadsThenRows };
+        let exact = self.exact_rows();
         let count = cubes(client, [longest, self.room.kv_heads, self.room.lanes])?;
         // SAFETY: spans lie in the rows and, taken round the ring, in the exact rows; buffers are as long as their
         // shapes say.
@@ -78,6 +77,11 @@ impl Store {
             );
         }
         Ok(())
+    }
+
+    /// Sinks and ring, as rows.
+    pub(super) fn exact_rows(&self) -> Rows {
+        Rows { handle: self.exact.clone(), rows: self.room.exact_rows(), order: RowOrder::HeadsThenRows }
     }
 
     pub(super) fn check_rows(&self, rows: &Rows, spans: &[Span]) -> Result<(), GpuError> {

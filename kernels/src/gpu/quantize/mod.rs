@@ -82,8 +82,7 @@ impl Store {
         }
         let span = |tokens: &Range<usize>| Span { tokens: tokens.clone(), row: tokens.start };
         let spans: Vec<Span> = tokens.iter().map(span).collect();
-        let rows =
-            Rows { handle: self.exact.clone(), rows: self.room.exact_rows(), order: RowOrder::HeadsThenRows };
+        let rows = self.exact_rows();
         let map = self.row_map(&rows, ring);
         self.launch(client, &rows.handle, self.exact_len(), map, &spans)
     }
