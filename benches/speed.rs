@@ -10,12 +10,13 @@ use std::time::Instant;
 use burn::tensor::{Distribution, Tensor};
 use burn_flex::Flex;
 use kvtune::cache::Units;
-use kvtune::model::{Checkpoint, Config, Decoder, generate, to_host};
+use kvtune::model::{Checkpoint, Config, Decoder, WeightType, generate, to_host};
 use kvtune::precision::{Bits, PrecisionMap, PrecisionPair};
 use kvtune::progress::Silent;
 use kvtune::quant::{Prefill, Scheme};
 use kvtune::score::simulation;
 use kvtune::sensitivity::{accumulated, isolated};
+use rayon::prelude::*;
 
 const ROUNDS: usize = 5;
 const PREFILL: usize = 512;
@@ -26,14 +27,72 @@ const CONTINUATION: usize = 96;
 
 fn main() {
     let Some(path) = model() else { return };
-    let decoder: Decoder<Flex> =
-        Decoder::load(&Checkpoint::open(&path).expect("a model"), &Default::default())
-            .expect("a model's weights");
+    let checkpoint = Checkpoint::open(&path).expect("a model");
+    let decoder: Decoder<Flex> = Decoder::load(&checkpoint, &Default::default()).expect("a model's weights");
     println!("{}, {} threads, {ROUNDS} rounds", path.display(), rayon::current_num_threads());
     let tokens: Vec<u32> = (0..SENSITIVITY as u32).map(|i| i * 7919 % 40_000 + 100).collect();
     let bench = Bench { decoder: &decoder, tokens: &tokens };
     bench.rows();
     bench.table();
+    decode(&checkpoint, &decoder);
+}
+
+/// Steps of one decoding run.
+const STEPS: usize = 24;
+
+/// Decoding with weights of each type, beside the rate at which memory is read in the same rounds.
+fn decode(checkpoint: &Checkpoint, full: &Decoder<Flex>) {
+    let load = |weights| Decoder::load_as(checkpoint, &Default::default(), weights).expect("weights");
+    let held: [(WeightType, &Decoder<Flex>); 3] = [
+        (WeightType::F32, full),
+        (WeightType::F16, &load(WeightType::F16)),
+        (WeightType::Bf16, &load(WeightType::Bf16)),
+    ];
+    let memory: Vec<f32> = (0..READ / 4).map(|i| i as f32).collect();
+    println!("\nweights  lanes   tokens/s   GB/s of weights   of the read bandwidth");
+    for lanes in [1, 4, 16] {
+        let (mut bandwidth, mut seconds) = (Vec::new(), [const { Vec::new() }; 3]);
+        for _ in 0..ROUNDS {
+            bandwidth.push(READ as f64 / timed(|| read(&memory)));
+            for ((_, decoder), seconds) in held.iter().zip(&mut seconds) {
+                seconds.push(step_seconds(decoder, lanes));
+            }
+        }
+        let bandwidth = median(bandwidth);
+        for ((weights, decoder), seconds) in held.iter().zip(seconds) {
+            let (seconds, bytes) =
+                (median(seconds), decoder.config().weight_elements() * weights.bytes() as u64);
+            let (rate, share) = (bytes as f64 / seconds, bytes as f64 / seconds / bandwidth);
+            let tokens = lanes as f64 / seconds;
+            println!("{weights:>7} {lanes:>6} {tokens:>10.1} {:>17.1} {:>22.0} %", rate / 1e9, 100.0 * share);
+        }
+    }
+}
+
+/// Bytes that are read to learn the bandwidth: far more than any cache holds.
+const READ: usize = 1 << 30;
+
+fn read(memory: &[f32]) {
+    let sum = |part: &[f32]| {
+        let mut lanes = [0.0; 64];
+        for part in part.as_chunks::<64>().0 {
+            lanes.iter_mut().zip(part).for_each(|(lane, x)| *lane += x);
+        }
+        lanes.iter().sum::<f32>()
+    };
+    std::hint::black_box(memory.par_chunks(1 << 16).map(sum).sum::<f32>());
+}
+
+/// A step of that many sequences, logits and all.
+fn step_seconds(decoder: &Decoder<Flex>, lanes: usize) -> f64 {
+    let mut caches: Vec<_> = (0..lanes).map(|_| decoder.full_caches()).collect();
+    let tokens: Vec<u32> = (0..lanes as u32).map(|lane| 100 + lane).collect();
+    let mut step = || {
+        let hidden = decoder.step(&tokens, &mut caches).expect("full-precision caches take anything");
+        drop(to_host(decoder.logits(hidden)));
+    };
+    step();
+    timed(|| (0..STEPS).for_each(|_| step())) / STEPS as f64
 }
 
 fn model() -> Option<PathBuf> {

@@ -103,14 +103,26 @@ impl Simulation {
         map: &PrecisionMap,
         units: &Units,
     ) -> Result<Vec<AnyCache>, CodecOptionsError> {
-        let of_layer = |(layer, &pair)| {
-            Ok(match kind {
-                CacheKind::Full => AnyCache::Full(FullCache::new(self.shape, self.windows[layer])),
-                CacheKind::Simulated => AnyCache::Simulated(self.cache(layer, pair, units)?),
-                CacheKind::Packed => AnyCache::Packed(self.packed(layer, pair, units)?),
-            })
-        };
-        map.pairs().iter().enumerate().map(of_layer).collect()
+        let pairs = map.pairs().iter().enumerate();
+        pairs.map(|(layer, &pair)| self.any_layer(kind, layer, pair, units)).collect()
+    }
+
+    /// An empty cache of one kind for one layer.
+    ///
+    /// # Errors
+    /// [`CodecOptionsError`] where the scheme has no codec of one of the widths.
+    pub fn any_layer(
+        &self,
+        kind: CacheKind,
+        layer: usize,
+        pair: PrecisionPair,
+        units: &Units,
+    ) -> Result<AnyCache, CodecOptionsError> {
+        Ok(match kind {
+            CacheKind::Full => AnyCache::Full(FullCache::new(self.shape, self.windows[layer])),
+            CacheKind::Simulated => AnyCache::Simulated(self.cache(layer, pair, units)?),
+            CacheKind::Packed => AnyCache::Packed(self.packed(layer, pair, units)?),
+        })
     }
 
     /// Empty caches for layers `first..` of a map.

@@ -31,26 +31,6 @@ pub(super) fn command_line() -> String {
     std::iter::once(String::from("kvtune")).chain(words.skip(1)).collect::<Vec<_>>().join(" ")
 }
 
-/// Bytes of memory that could be had without swapping, where the system says so.
-pub(super) fn available_memory() -> Option<u64> {
-    kib("/proc/meminfo", "MemAvailable:")
-}
-
-/// The most bytes of memory that this process has had, where the system says so.
-pub(super) fn peak_memory() -> Option<u64> {
-    kib("/proc/self/status", "VmHWM:")
-}
-
-/// A line like `MemAvailable:  123456 kB`, as bytes.
-fn kib(file: &str, key: &str) -> Option<u64> {
-    bytes(&std::fs::read_to_string(file).ok()?, key)
-}
-
-fn bytes(text: &str, key: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-}
-
 fn cache() -> PathBuf {
     path(CACHE).unwrap_or_else(|| user_cache().join("kvtune"))
 }
@@ -96,18 +76,4 @@ fn text(name: &str) -> Option<String> {
 
 fn flag(name: &str) -> bool {
     text(name).is_some_and(|value| ["1", "on", "yes", "true"].contains(&value.to_lowercase().as_str()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_kilobytes_is_read_as_bytes() {
-        let text =
-            "MemTotal:       24000000 kB\nMemFree:  1 kB\nMemAvailable:   21000000 kB\nBuffers: 5 kB\n";
-        assert_eq!(bytes(text, "MemAvailable:"), Some(21_000_000 * 1024));
-        assert_eq!(bytes("MemTotal: 24000000 kB\n", "MemAvailable:"), None);
-        assert_eq!(bytes("MemAvailable: much kB\n", "MemAvailable:"), None);
-    }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `args` | what can be typed |
 //! | `env` | what is read from the environment, and nowhere else |
+//! | `memory` | how much of it is free |
 //! | `commands` | one function per command |
 //! | `output`, `table`, `progress` | what is printed, and nowhere else |
 //! | `exit` | errors → exit code, message, hint |
@@ -12,6 +13,7 @@ mod args;
 mod commands;
 mod env;
 mod exit;
+mod memory;
 mod output;
 mod progress;
 mod table;

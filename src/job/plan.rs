@@ -36,7 +36,10 @@ impl Plan {
         if let Some(config) = config {
             lines.push(("space", space_size(pairs.len(), config.num_hidden_layers)));
             lines.push(("disk", format!("about {} for the trace", size(trace_bytes(job, config)))));
-            lines.push(("memory", format!("about {} for the weights", size(weight_bytes(config)))));
+            lines.push((
+                "memory",
+                format!("about {} for the weights", size(config.weight_elements().saturating_mul(4))),
+            ));
         }
         lines.push(("files", FILES.join(" ")));
         lines.push(("out", job.out.display().to_string()));
@@ -91,19 +94,6 @@ fn trace_bytes(job: &Job, config: &Config) -> u64 {
     let row = 4 * config.hidden_size + TOP * 8 + 4;
     let tokens = 4 * (job.trace.min_tokens + job.trace.max_new_tokens);
     ((search + select + test) * (job.trace.max_new_tokens * row + tokens)) as u64
-}
-
-/// All weights in f32.
-pub(super) fn weight_bytes(config: &Config) -> u64 {
-    // No file can be as large as a configuration can say.
-    let wide = |size: usize| size as u128;
-    let attention =
-        2 * wide(config.hidden_size) * (wide(config.query_size()) + wide(config.key_value_size()));
-    let mlp = 3 * wide(config.hidden_size) * wide(config.intermediate_size);
-    let head = if config.tie_word_embeddings { 1 } else { 2 };
-    let embeddings = head * wide(config.vocab_size) * wide(config.hidden_size);
-    let bytes = 4 * (wide(config.num_hidden_layers) * (attention + mlp) + embeddings);
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// A number of bytes, rounded for people.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use kvtune_kernels::codec::CodecOptionsError;
 
+use super::weights::WeightType;
 use crate::cache::{CacheError, NoKeyBias};
 use crate::precision::LayerId;
 
@@ -98,6 +99,12 @@ pub enum ModelError {
         /// The model.
         model: String,
     },
+    /// Weights in a type that the device does not compute with.
+    #[error("weights of type {weights} cannot be held on this device, which has f32 only")]
+    WeightType {
+        /// What was asked for.
+        weights: WeightType,
+    },
     /// A width that the scheme has no codec for.
     #[error(transparent)]
     Width(#[from] CodecOptionsError),
@@ -148,6 +155,15 @@ pub enum TensorProblem {
         /// What stands there.
         found: String,
     },
+    /// A weight too large for the type that weights are to be held in.
+    Range {
+        /// Where, counted in row-major order.
+        index: usize,
+        /// What stands there.
+        found: String,
+        /// The type.
+        weights: WeightType,
+    },
     /// Its bytes are not all in the file.
     OutOfFile {
         /// Where its bytes end by the header.
@@ -179,6 +195,9 @@ impl fmt::Display for TensorProblem {
             Self::Dtype { found } => write!(f, "is stored as {found}, expected {DTYPES}"),
             Self::NotFinite { index, found } => {
                 write!(f, "holds {found} at element {index}, expected finite weights")
+            }
+            Self::Range { index, found, weights } => {
+                write!(f, "holds {found} at element {index}, expected weights that {weights} can hold")
             }
             Self::OutOfFile { end, file } => write!(f, "ends at byte {end}, but the file has {file} bytes"),
             Self::Header { found, expected } => write!(f, "has {found}, expected {expected}"),
@@ -213,6 +232,10 @@ impl ModelError {
             Self::Tensor { problem: TensorProblem::Dtype { .. }, .. } => {
                 Some("convert the model to one of these formats".into())
             }
+            Self::Tensor { problem: TensorProblem::Range { .. }, .. } => {
+                Some("hold the weights as bf16, which has the range of f32, or as f32".into())
+            }
+            Self::WeightType { .. } => Some("hold them as f32, or run on the processor".into()),
             Self::KeyBias(_) => Some("set `key_bias: keep` in the scheme".into()),
             Self::Offline { model, .. } => {
                 Some(format!("`kvtune model pull {model}` fetches it where there is a network"))

@@ -2,12 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use super::decoder::Decoder;
+use super::decoder::{Decoder, Prefilled};
 use super::ops::{DecoderBackend, to_host};
 use super::sampling::{Sampler, Sampling};
 use super::{ModelError, Tensor2};
 use crate::cache::LayerCache;
-use crate::parallel::in_order;
 
 /// Continues `prompt` with the most likely token each time, until `max_new` tokens or an end-of-sequence token,
 /// which is kept as the last one. `each` sees every token as it is chosen and may break off.
@@ -16,24 +15,25 @@ use crate::parallel::in_order;
 /// What a cache says, with the layer's number.
 pub fn greedy<B: DecoderBackend, C: LayerCache>(
     decoder: &Decoder<B>,
-    caches: &mut [C],
+    caches: &mut Vec<C>,
     prompt: &[u32],
     max_new: usize,
     mut each: impl FnMut(u32) -> ControlFlow<()>,
 ) -> Result<Vec<u32>, ModelError> {
     let mut sampler = Sampler::new(Sampling::GREEDY, 0);
     let mut tokens = Vec::new();
-    let mut input = prompt.to_vec();
-    while tokens.len() < max_new {
-        let hidden = decoder.forward(&input, caches)?;
+    if max_new == 0 {
+        return Ok(tokens);
+    }
+    let mut hidden = decoder.forward(prompt, caches)?;
+    loop {
         let chosen = choose_last(decoder, hidden, &mut sampler);
         tokens.push(chosen);
-        if is_end(decoder, chosen) || each(chosen).is_break() {
-            break;
+        if is_end(decoder, chosen) || each(chosen).is_break() || tokens.len() == max_new {
+            return Ok(tokens);
         }
-        input = vec![chosen];
+        hidden = decoder.step(&[chosen], std::slice::from_mut(caches))?;
     }
-    Ok(tokens)
 }
 
 /// Sequences that go side by side: more of them read the weights fewer times, and hold more caches.
@@ -103,10 +103,13 @@ pub fn continue_many<B: DecoderBackend, C: LayerCache>(
         let free = batch.lanes.max(1) - going.len();
         let entering: Vec<usize> = waiting.by_ref().take(free).collect();
         let mut lanes = advance(decoder, going)?;
-        lanes.extend(in_order(batch.threads, entering.len(), |index| {
-            let prompt = entering[index];
-            start(decoder, caches(prompt)?, prompts[prompt], Sampler::new(batch.sampling, prompt), prompt)
-        })?);
+        let tokens: Vec<&[u32]> = entering.iter().map(|&prompt| prompts[prompt]).collect();
+        let prefilled = decoder.prefill_many(&tokens, |index| caches(entering[index]), batch.threads)?;
+        for (prompt, Prefilled { caches, last }) in entering.into_iter().zip(prefilled) {
+            let mut sampler = Sampler::new(batch.sampling, prompt);
+            let token = choose_last(decoder, last, &mut sampler);
+            lanes.push(Lane { prompt, token, caches, sampler });
+        }
         going = Vec::new();
         for lane in lanes {
             let (prompt, token) = (lane.prompt, lane.token);
@@ -130,18 +133,6 @@ struct Lane<C> {
     token: u32,
     caches: Vec<C>,
     sampler: Sampler,
-}
-
-fn start<B: DecoderBackend, C: LayerCache>(
-    decoder: &Decoder<B>,
-    mut caches: Vec<C>,
-    tokens: &[u32],
-    mut sampler: Sampler,
-    prompt: usize,
-) -> Result<Lane<C>, ModelError> {
-    let hidden = decoder.forward(tokens, &mut caches)?;
-    let token = choose_last(decoder, hidden, &mut sampler);
-    Ok(Lane { prompt, token, caches, sampler })
 }
 
 /// Every lane by one token.

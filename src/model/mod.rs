@@ -22,17 +22,18 @@ mod weights;
 
 pub use chat::{ChatTemplate, Message, Role};
 pub use config::{Architecture, Config, Rope, Scaling};
-pub use decoder::{Decoder, Projected};
+pub(crate) use decoder::batches;
+pub use decoder::{Decoder, LayerWork, OpenLayer, Prefilled, Projected};
 #[cfg(any(feature = "flex", feature = "cuda"))]
 pub(crate) use device::on_device;
 pub use device::{Device, UnknownDevice};
 pub use error::{ModelError, TensorProblem};
-pub use ops::{DecoderBackend, from_host, to_host};
+pub use ops::{Batch, DecoderBackend, WeightMatrix, from_host, to_host};
 pub use registry::{Hub, KNOWN_MODELS, KnownModel, Registry, Resolved, Source};
 pub use rope::Angles;
 pub use sampling::{Sampler, Sampling};
 pub use tokenizer::{BosPolicy, Tokenizer};
-pub use weights::{Checkpoint, Fingerprint};
+pub use weights::{Checkpoint, Fingerprint, HalfMatrix, UnknownWeightType, WeightType};
 
 /// A matrix on a backend.
 pub type Tensor2<B> = burn::Tensor<B, 2>;

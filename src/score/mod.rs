@@ -7,6 +7,7 @@
 
 mod reference;
 mod scorer;
+mod side;
 mod tally;
 mod windows;
 

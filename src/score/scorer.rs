@@ -1,12 +1,8 @@
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use super::Tally;
-use super::reference::Reference;
-use crate::cache::{Simulation, Units};
-use crate::model::{Decoder, DecoderBackend, ModelError};
-use crate::parallel::in_order;
+use super::reference::{Reference, scored_tokens};
+use super::side::Side;
+use crate::cache::{CacheKind, Simulation, Units};
+use crate::model::{Decoder, DecoderBackend, LayerWork, ModelError, OpenLayer};
 use crate::precision::PrecisionMap;
 use crate::progress::Observer;
 use crate::trace::Document;
@@ -55,54 +51,81 @@ impl<'a, B: DecoderBackend> Scorer<'a, B> {
         maps: &[PrecisionMap],
         observer: &dyn Observer,
     ) -> Result<Vec<Vec<Tally>>, ScoreError> {
-        let shelves: Vec<Shelf<'_, B>> =
-            self.documents.iter().map(|document| Shelf::new(document, maps.len())).collect();
-        // Document by document, so that few references are alive at once.
-        let tallies = in_order(self.threads, maps.len() * shelves.len(), |unit| {
-            let (shelf, map) = (&shelves[unit / maps.len()], &maps[unit % maps.len()]);
-            if observer.interrupted() {
-                return Err(ScoreError::Interrupted);
-            }
-            let tally = self.tally(&shelf.take(self.decoder), map)?;
-            shelf.give_back();
-            observer.advance(1);
-            Ok(tally)
-        })?;
+        let parts = parts(self.documents.len(), maps.len(), self.threads);
+        let work = Scoring { scorer: self, maps, parts, observer };
+        let tallies = self.decoder.walk(&work, self.documents.len() * parts, self.threads)?.concat();
         let of_map = |map| tallies.iter().skip(map).step_by(maps.len()).copied().collect();
         Ok((0..maps.len()).map(of_map).collect())
     }
+}
 
-    fn tally(&self, reference: &Reference<'_, B>, map: &PrecisionMap) -> Result<Tally, ScoreError> {
-        let first = map.first_quantized().map_or(0, |layer| layer.0);
-        let hidden = reference.state(self.decoder, first)?;
-        let units = Units::prompt(reference.prompt_len(), self.simulation.scheme().prefill);
-        let mut caches = self.simulation.caches(map, first, &units).map_err(ModelError::from)?;
-        let hidden = self.decoder.forward_from(first, hidden, &mut caches)?;
-        Ok(reference.tally(self.decoder, hidden))
+/// Into how many units the maps of one document are cut: each runs full precision once more where its maps need it,
+/// so few, but enough that no thread waits long for the others at the end.
+fn parts(documents: usize, maps: usize, threads: usize) -> usize {
+    const UNITS_A_THREAD: usize = 4;
+    (UNITS_A_THREAD * threads).div_ceil(documents.max(1)).clamp(1, maps.max(1))
+}
+
+/// A unit is one document and a part of the maps.
+struct Scoring<'a, B: DecoderBackend> {
+    scorer: &'a Scorer<'a, B>,
+    maps: &'a [PrecisionMap],
+    /// Units of one document.
+    parts: usize,
+    observer: &'a dyn Observer,
+}
+
+impl<B: DecoderBackend> Scoring<'_, B> {
+    fn document(&self, unit: usize) -> &Document {
+        self.scorer.documents[unit / self.parts]
+    }
+
+    fn maps(&self, unit: usize) -> &[PrecisionMap] {
+        let (part, all) = (unit % self.parts, self.maps.len());
+        &self.maps[part * all / self.parts..(part + 1) * all / self.parts]
     }
 }
 
-/// Holds a document's reference from its first use to its last.
-struct Shelf<'a, B: DecoderBackend> {
-    document: &'a Document,
-    left: AtomicUsize,
-    reference: Mutex<Option<Arc<Reference<'a, B>>>>,
+impl<B: DecoderBackend> LayerWork<B> for Scoring<'_, B> {
+    type State = Side<B>;
+    type Output = Vec<Tally>;
+    type Error = ScoreError;
+
+    fn size(&self, unit: usize) -> usize {
+        let tokens = scored_tokens(self.document(unit)).len();
+        (1 + self.maps(unit).len()) * tokens * self.scorer.decoder.config().hidden_size
+    }
+
+    fn begin(&self, unit: usize) -> Result<Side<B>, ScoreError> {
+        let Scorer { decoder, simulation, .. } = *self.scorer;
+        let document = self.document(unit);
+        let units = Units::prompt(document.prompt_len, simulation.scheme().prefill);
+        Ok(Side::new(decoder, scored_tokens(document), units, self.maps(unit), CacheKind::Simulated))
+    }
+
+    fn layer(&self, layer: &OpenLayer<'_, B>, state: &mut Side<B>) -> Result<(), ScoreError> {
+        let done = state.layer(layer, self.scorer.simulation, self.observer)?;
+        self.observer.advance(done);
+        Ok(())
+    }
+
+    fn end(&self, unit: usize, state: Side<B>) -> Result<Vec<Tally>, ScoreError> {
+        let decoder = self.scorer.decoder;
+        let reference = Reference::new(decoder, self.document(unit));
+        let runs = state.finals(decoder).runs;
+        Ok(runs.into_iter().map(|hidden| reference.tally(decoder, hidden)).collect())
+    }
 }
 
-impl<'a, B: DecoderBackend> Shelf<'a, B> {
-    fn new(document: &'a Document, uses: usize) -> Self {
-        Self { document, left: AtomicUsize::new(uses), reference: Mutex::new(None) }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// The reference, computed by whoever comes first while the others wait.
-    fn take(&self, decoder: &Decoder<B>) -> Arc<Reference<'a, B>> {
-        let mut reference = self.reference.lock().expect("computing a reference does not panic");
-        Arc::clone(reference.get_or_insert_with(|| Arc::new(Reference::new(decoder, self.document))))
-    }
-
-    fn give_back(&self) {
-        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.reference.lock().expect("computing a reference does not panic").take();
-        }
+    #[test]
+    fn few_documents_are_cut_and_many_are_not() {
+        assert_eq!(parts(4, 8, 2), 2);
+        assert_eq!(parts(20, 8, 2), 1);
+        assert_eq!(parts(1, 8, 16), 8, "no more parts than maps");
+        assert_eq!(parts(0, 0, 2), 1);
     }
 }

@@ -3,10 +3,10 @@
 use burn::prelude::*;
 use kvtune_kernels::statistics::{arg_max, divergence, log_sum_exp};
 
+use super::side::{Finals, Side};
 use super::{ScoreError, Tally};
-use crate::cache::{CacheKind, LayerCache, Memory, Simulation, Units};
-use crate::model::{Decoder, DecoderBackend, ModelError, to_host};
-use crate::parallel::in_order;
+use crate::cache::{CacheKind, Memory, Simulation, Units};
+use crate::model::{Decoder, DecoderBackend, LayerWork, OpenLayer, to_host};
 use crate::precision::PrecisionMap;
 use crate::progress::Observer;
 
@@ -29,11 +29,8 @@ pub fn score_windows<B: DecoderBackend>(
     threads: usize,
     observer: &dyn Observer,
 ) -> Result<Vec<WindowScores>, ScoreError> {
-    let by_window = in_order(threads, windows.len(), |window| {
-        let scores = score_window(decoder, simulation, kind, maps, windows[window], observer)?;
-        observer.advance(1);
-        Ok::<_, ScoreError>(scores)
-    })?;
+    let work = Windows { decoder, simulation, kind, maps, windows, observer };
+    let by_window = decoder.walk(&work, windows.len(), threads)?;
     let of_map = |map: usize| WindowScores {
         tallies: by_window.iter().map(|scores| scores[map].0).collect(),
         memory: by_window.first().map_or_else(Memory::default, |scores| scores[map].1),
@@ -50,39 +47,62 @@ pub struct WindowScores {
     pub memory: Memory,
 }
 
-fn score_window<B: DecoderBackend>(
-    decoder: &Decoder<B>,
-    simulation: &Simulation,
+/// A unit is a window with all maps.
+struct Windows<'a, B: DecoderBackend> {
+    decoder: &'a Decoder<B>,
+    simulation: &'a Simulation,
     kind: CacheKind,
-    maps: &[PrecisionMap],
-    tokens: &[u32],
-    observer: &dyn Observer,
-) -> Result<Vec<(Tally, Memory)>, ScoreError> {
-    let full = decoder.forward(tokens, &mut decoder.full_caches())?;
-    let units = Units::prompt(tokens.len(), simulation.scheme().prefill);
-    let (mut runs, mut held) = (Vec::new(), Vec::new());
-    for map in maps {
-        if observer.interrupted() {
-            return Err(ScoreError::Interrupted);
-        }
-        let mut caches = simulation.any(kind, map, &units).map_err(ModelError::from)?;
-        runs.push(decoder.forward(tokens, &mut caches)?);
-        held.push(caches.iter().map(LayerCache::memory).sum());
+    maps: &'a [PrecisionMap],
+    windows: &'a [&'a [u32]],
+    observer: &'a dyn Observer,
+}
+
+impl<B: DecoderBackend> LayerWork<B> for Windows<'_, B> {
+    type State = Side<B>;
+    type Output = Vec<(Tally, Memory)>;
+    type Error = ScoreError;
+
+    fn size(&self, unit: usize) -> usize {
+        (1 + self.maps.len()) * self.windows[unit].len() * self.decoder.config().hidden_size
     }
-    let positions = tokens.len() - 1;
-    let mut tallies = vec![Tally { positions: positions as u64, ..Tally::default() }; maps.len()];
-    let logits = |hidden: &Tensor<B, 2>, start: usize, rows: usize| {
-        to_host(decoder.logits(hidden.clone().narrow(0, start, rows)))
-    };
-    for start in (0..positions).step_by(CHUNK) {
-        let rows = CHUNK.min(positions - start);
-        let next = &tokens[start + 1..][..rows];
-        let reference = logits(&full, start, rows);
-        for (run, tally) in runs.iter().zip(&mut tallies) {
-            compare(&reference, &logits(run, start, rows), next, tally);
-        }
+
+    fn begin(&self, unit: usize) -> Result<Side<B>, ScoreError> {
+        let tokens = self.windows[unit];
+        let units = Units::prompt(tokens.len(), self.simulation.scheme().prefill);
+        Ok(Side::new(self.decoder, tokens, units, self.maps, self.kind).with_full())
     }
-    Ok(tallies.into_iter().zip(held).collect())
+
+    fn layer(&self, layer: &OpenLayer<'_, B>, state: &mut Side<B>) -> Result<(), ScoreError> {
+        state.layer(layer, self.simulation, self.observer).map(|_| ())
+    }
+
+    fn end(&self, unit: usize, state: Side<B>) -> Result<Self::Output, ScoreError> {
+        let Finals { full, runs, held } = state.finals(self.decoder);
+        let full = full.expect("run to the end");
+        let tallies = self.tallies(self.windows[unit], &full, &runs);
+        self.observer.advance(1);
+        Ok(tallies.into_iter().zip(held).collect())
+    }
+}
+
+impl<B: DecoderBackend> Windows<'_, B> {
+    fn tallies(&self, tokens: &[u32], full: &Tensor<B, 2>, runs: &[Tensor<B, 2>]) -> Vec<Tally> {
+        let positions = tokens.len() - 1;
+        let empty = Tally { positions: positions as u64, ..Tally::default() };
+        let mut tallies = vec![empty; runs.len()];
+        let logits = |hidden: &Tensor<B, 2>, start: usize, rows: usize| {
+            to_host(self.decoder.logits(hidden.clone().narrow(0, start, rows)))
+        };
+        for start in (0..positions).step_by(CHUNK) {
+            let rows = CHUNK.min(positions - start);
+            let next = &tokens[start + 1..][..rows];
+            let reference = logits(full, start, rows);
+            for (run, tally) in runs.iter().zip(&mut tallies) {
+                compare(&reference, &logits(run, start, rows), next, tally);
+            }
+        }
+        tallies
+    }
 }
 
 /// Adds what some rows of logits say about the tokens that come `next`.

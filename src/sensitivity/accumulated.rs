@@ -1,7 +1,7 @@
 //! Errors of a whole quantized run against the full-precision run (`accumulate: true`).
 
 use super::compare::{Side, compare, output_errors, tensor_errors};
-use super::lockstep::{Run, Step, lockstep};
+use super::lockstep::{Beside, Run, Setting, Step, lockstep};
 use super::{LayerErrors, SensitivityError, Table};
 use crate::cache::{Simulation, Units};
 use crate::model::{Decoder, DecoderBackend};
@@ -25,9 +25,30 @@ pub fn measure<B: DecoderBackend>(
     threads: usize,
     observer: &dyn Observer,
 ) -> Result<Table, SensitivityError> {
-    let runs: Vec<Run<'_>> = pairs.iter().map(|&pair| Run { pair, tokens }).collect();
-    let (layers, _) = lockstep(model, tokens, &runs, units, threads, observer, errors)?;
-    Ok(Table { pairs: pairs.to_vec(), layers })
+    let tables = measure_all(model, pairs, &[(tokens, units.clone())], threads, observer)?;
+    Ok(Table::pooled(&tables))
+}
+
+/// [`measure`] on several sequences: one table each.
+///
+/// # Errors
+/// [`SensitivityError`] naming the layer.
+pub fn measure_all<B: DecoderBackend>(
+    (decoder, simulation): (&Decoder<B>, &Simulation),
+    pairs: &[PrecisionPair],
+    sequences: &[(&[u32], Units)],
+    threads: usize,
+    observer: &dyn Observer,
+) -> Result<Vec<Table>, SensitivityError> {
+    let sequences: Vec<Beside<'_>> =
+        sequences.iter().map(|(tokens, units)| beside(pairs, tokens, units)).collect();
+    let setting = Setting { decoder, simulation, threads, observer };
+    lockstep(&setting, &sequences, errors, |_, (layers, _)| Table { pairs: pairs.to_vec(), layers })
+}
+
+fn beside<'a>(pairs: &[PrecisionPair], tokens: &'a [u32], units: &Units) -> Beside<'a> {
+    let runs = pairs.iter().map(|&pair| Run { pair, tokens }).collect();
+    Beside { tokens, units: units.clone(), runs }
 }
 
 fn errors(step: &Step<'_>) -> Result<(LayerErrors, Vec<f32>), SensitivityError> {

@@ -1,10 +1,10 @@
 //! Errors of one layer at a time: queries, keys and values of the full-precision run (`accumulate: false`).
 
 use super::compare::{Geometry, Side, compare, output_errors, tensor_errors};
-use super::lockstep::{coded_keys, coded_values};
+use super::lockstep::{coded_keys, coded_values, frozen_counts};
 use super::{LayerErrors, SensitivityError, Table};
 use crate::cache::{CodedTensor, Side as AttentionSide, Simulation, Units, attend};
-use crate::model::{Decoder, DecoderBackend, Projected};
+use crate::model::{Angles, Decoder, DecoderBackend, LayerWork, OpenLayer, Projected, Tensor2};
 use crate::precision::{Bits, LayerId, PrecisionPair};
 use crate::progress::Observer;
 
@@ -25,33 +25,85 @@ pub fn measure<B: DecoderBackend>(
     units: &Units,
     observer: &dyn Observer,
 ) -> Result<Table, SensitivityError> {
-    let scheme = simulation.scheme();
-    let counts = |frozen: &dyn Fn(usize) -> usize| -> Vec<usize> {
-        (0..tokens.len()).map(|position| units.frozen_for(position, frozen)).collect()
-    };
-    let key_frozen = counts(&|n| scheme.key_frozen(n));
-    let value_frozen = counts(&|n| scheme.value_frozen(n));
-    let angles = decoder.angles(0, tokens.len());
-    let mut hidden = decoder.embed(tokens);
-    let mut layers = Vec::new();
-    for index in 0..decoder.config().num_hidden_layers {
-        if observer.interrupted() {
+    let tables = measure_all((decoder, simulation), pairs, &[(tokens, units.clone())], 1, observer)?;
+    Ok(Table::pooled(&tables))
+}
+
+/// [`measure`] on several sequences side by side: one table each.
+///
+/// # Errors
+/// [`SensitivityError`] naming the layer.
+pub fn measure_all<B: DecoderBackend>(
+    (decoder, simulation): (&Decoder<B>, &Simulation),
+    pairs: &[PrecisionPair],
+    sequences: &[(&[u32], Units)],
+    threads: usize,
+    observer: &dyn Observer,
+) -> Result<Vec<Table>, SensitivityError> {
+    let work = Isolated { decoder, simulation, pairs, sequences, observer };
+    decoder.walk(&work, sequences.len(), threads)
+}
+
+struct Isolated<'a, B: DecoderBackend> {
+    decoder: &'a Decoder<B>,
+    simulation: &'a Simulation,
+    pairs: &'a [PrecisionPair],
+    sequences: &'a [(&'a [u32], Units)],
+    observer: &'a dyn Observer,
+}
+
+/// One sequence between two layers.
+struct Sequence<B: DecoderBackend> {
+    hidden: Tensor2<B>,
+    angles: Angles,
+    key_frozen: Vec<usize>,
+    value_frozen: Vec<usize>,
+    layers: Vec<Vec<LayerErrors>>,
+}
+
+impl<B: DecoderBackend> LayerWork<B> for Isolated<'_, B> {
+    type State = Sequence<B>;
+    type Output = Table;
+    type Error = SensitivityError;
+
+    fn size(&self, unit: usize) -> usize {
+        self.sequences[unit].0.len() * self.decoder.config().hidden_size
+    }
+
+    fn begin(&self, unit: usize) -> Result<Sequence<B>, SensitivityError> {
+        let (tokens, units) = &self.sequences[unit];
+        let (key_frozen, value_frozen) = frozen_counts(self.simulation.scheme(), units, tokens.len());
+        Ok(Sequence {
+            hidden: self.decoder.embed(tokens),
+            angles: self.decoder.angles(0, tokens.len()),
+            key_frozen,
+            value_frozen,
+            layers: Vec::new(),
+        })
+    }
+
+    fn layer(&self, open: &OpenLayer<'_, B>, state: &mut Sequence<B>) -> Result<(), SensitivityError> {
+        if self.observer.interrupted() {
             return Err(SensitivityError::Interrupted);
         }
-        let projected = decoder.project(index, &hidden, &angles);
-        let layer = Layer { simulation, index, projected: &projected };
+        let projected = open.project(&state.hidden, &state.angles);
+        let layer = Layer { simulation: self.simulation, index: open.index(), projected: &projected };
         let geometry = Geometry {
-            shape: simulation.shape(),
-            window: simulation.window(index),
-            key_frozen: &key_frozen,
-            value_frozen: &value_frozen,
+            shape: self.simulation.shape(),
+            window: self.simulation.window(open.index()),
+            key_frozen: &state.key_frozen,
+            value_frozen: &state.value_frozen,
         };
-        let (errors, out) = layer.measure(&geometry, pairs)?;
-        layers.push(errors);
-        hidden = decoder.finish(index, hidden, out);
-        observer.advance(1);
+        let (errors, out) = layer.measure(&geometry, self.pairs)?;
+        state.layers.push(errors);
+        state.hidden = open.finish(state.hidden.clone(), out);
+        self.observer.advance(1);
+        Ok(())
     }
-    Ok(Table { pairs: pairs.to_vec(), layers })
+
+    fn end(&self, _unit: usize, state: Sequence<B>) -> Result<Table, SensitivityError> {
+        Ok(Table { pairs: self.pairs.to_vec(), layers: state.layers })
+    }
 }
 
 struct Layer<'a> {

@@ -3,11 +3,12 @@
 use kvtune_kernels::statistics::{Deviation, divergence, log_sum_exp};
 
 use super::SensitivityError;
-use super::lockstep::{Finals, Run, Step, lockstep, outputs};
+use super::lockstep::{Beside, Finals, Run, Setting, Step, lockstep, outputs};
 use crate::cache::{Simulation, Units};
 use crate::model::{Decoder, DecoderBackend, ModelError, Tensor2, generate, to_host};
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::progress::Observer;
+use crate::quant::Prefill;
 
 /// Parts that the positions of a continuation are cut into.
 pub const DECILES: usize = 10;
@@ -73,22 +74,58 @@ pub fn follow<B: DecoderBackend>(
     threads: usize,
     observer: &dyn Observer,
 ) -> Result<Vec<ByPosition>, SensitivityError> {
-    // Runs of different lengths do not share a lockstep; each free run has its own.
-    let groups: Vec<&[PrecisionPair]> = match mode {
-        Mode::TeacherForced => vec![pairs],
-        Mode::FreeRunning => pairs.chunks(1).collect(),
-    };
+    follow_all(model, pairs, &[(tokens, prompt_len)], mode, threads, observer)
+}
+
+/// [`follow`] over several documents, each tokens and the length of its prompt: the sums of all.
+///
+/// # Errors
+/// [`SensitivityError`] naming the layer.
+pub fn follow_all<B: DecoderBackend>(
+    model: (&Decoder<B>, &Simulation),
+    pairs: &[PrecisionPair],
+    documents: &[(&[u32], usize)],
+    mode: Mode,
+    threads: usize,
+    observer: &dyn Observer,
+) -> Result<Vec<ByPosition>, SensitivityError> {
     let mut followed = Vec::new();
-    for group in groups {
-        let own = match mode {
-            Mode::TeacherForced => tokens.to_vec(),
-            Mode::FreeRunning => free_run(model, group[0], tokens, prompt_len)?,
-        };
-        let length = own.len().min(tokens.len());
-        let sequences = (&tokens[..length], &own[..length]);
-        followed.extend(follow_group(model, group, sequences, prompt_len, threads, observer)?);
+    for &(tokens, prompt_len) in documents {
+        match mode {
+            Mode::TeacherForced => {
+                followed.push(Follow { pairs, full: tokens, own: tokens.to_vec(), prompt_len });
+            }
+            // Runs of different lengths do not share a lockstep; each free run has its own.
+            Mode::FreeRunning => {
+                for pair in pairs.chunks(1) {
+                    let own = free_run(model, pair[0], tokens, prompt_len)?;
+                    let full = &tokens[..own.len().min(tokens.len())];
+                    followed.push(Follow { pairs: pair, full, own, prompt_len });
+                }
+            }
+        }
     }
-    Ok(followed)
+    let setting = Setting { decoder: model.0, simulation: model.1, threads, observer };
+    let found = follow_each(&setting, &followed)?;
+    let of_document = match mode {
+        Mode::TeacherForced => 1,
+        Mode::FreeRunning => pairs.len(),
+    };
+    let documents = found.chunks(of_document).map(|found| found.concat());
+    Ok(documents.reduce(pooled).unwrap_or_default())
+}
+
+fn pooled(mut sums: Vec<ByPosition>, found: Vec<ByPosition>) -> Vec<ByPosition> {
+    sums.iter_mut().zip(&found).for_each(|(sum, found)| sum.add(found));
+    sums
+}
+
+/// Some pairs on one sequence of tokens of their own.
+struct Follow<'a> {
+    pairs: &'a [PrecisionPair],
+    full: &'a [u32],
+    own: Vec<u32>,
+    prompt_len: usize,
 }
 
 fn free_run<B: DecoderBackend>(
@@ -106,29 +143,35 @@ fn free_run<B: DecoderBackend>(
     Ok([prompt, &continuation].concat())
 }
 
-fn follow_group<B: DecoderBackend>(
-    model: (&Decoder<B>, &Simulation),
-    pairs: &[PrecisionPair],
-    (full, own): (&[u32], &[u32]),
-    prompt_len: usize,
-    threads: usize,
-    observer: &dyn Observer,
-) -> Result<Vec<ByPosition>, SensitivityError> {
-    let runs: Vec<Run<'_>> = pairs.iter().map(|&pair| Run { pair, tokens: own }).collect();
-    let units = Units::prompt(prompt_len, model.1.scheme().prefill);
+impl Follow<'_> {
+    fn beside(&self, prefill: Prefill) -> Beside<'_> {
+        let run = |&pair| Run { pair, tokens: &self.own[..self.full.len()] };
+        let units = Units::prompt(self.prompt_len, prefill);
+        Beside { tokens: self.full, units, runs: self.pairs.iter().map(run).collect() }
+    }
+}
+
+/// What each of them says, by pair.
+fn follow_each<B: DecoderBackend>(
+    setting: &Setting<'_, B>,
+    followed: &[Follow<'_>],
+) -> Result<Vec<Vec<ByPosition>>, SensitivityError> {
+    let prefill = setting.simulation.scheme().prefill;
+    let sequences: Vec<Beside<'_>> = followed.iter().map(|follow| follow.beside(prefill)).collect();
     let visit = |step: &Step<'_>| {
-        let coded = outputs(&step.geometry, step.coded);
-        let width = step.geometry.shape.q_width();
+        let (coded, width) = (outputs(&step.geometry, step.coded), step.geometry.shape.q_width());
+        let prompt_len = followed[step.sequence].prompt_len;
         Ok((by_decile(step.full_outputs, &coded, width, prompt_len), coded))
     };
-    let (layers, finals) = lockstep(model, full, &runs, &units, threads, observer, visit)?;
-    let divergence = |run: usize| divergences(model.0, &finals, run, prompt_len);
-    let of_run = |(run, &pair): (usize, &PrecisionPair)| ByPosition {
-        pair,
-        outputs: layers.iter().map(|layer| layer[run]).collect(),
-        divergence: divergence(run),
-    };
-    Ok(pairs.iter().enumerate().map(of_run).collect())
+    lockstep(setting, &sequences, visit, |sequence, (layers, finals)| {
+        let Follow { pairs, prompt_len, .. } = followed[sequence];
+        let of_run = |(run, &pair): (usize, &PrecisionPair)| ByPosition {
+            pair,
+            outputs: layers.iter().map(|layer: &Vec<_>| layer[run]).collect(),
+            divergence: divergences(setting.decoder, &finals, run, prompt_len),
+        };
+        pairs.iter().enumerate().map(of_run).collect()
+    })
 }
 
 fn by_decile(full: &[f32], coded: &[f32], width: usize, prompt_len: usize) -> [Deviation; DECILES] {

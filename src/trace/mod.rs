@@ -19,7 +19,9 @@ pub use document::{Document, Split, short_sequences};
 pub use error::TraceError;
 pub use meta::{FORMAT, TOP, TraceMeta};
 pub use params::{TraceParams, TraceParamsError};
-pub use record::{Continue, EncodedPrompt, RecordError, record, record_continuation, record_document};
+pub use record::{
+    BareDocument, Continue, EncodedPrompt, RecordError, record, record_continuation, record_document,
+};
 pub use top::{log_sum_exp, top_k};
 
 /// Everything that was recorded of one model on one task.

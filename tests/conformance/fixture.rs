@@ -1,4 +1,5 @@
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use burn::backend::Autodiff;
 use burn_flex::Flex;
@@ -12,6 +13,7 @@ use serde_json::Value;
 /// One folder: a model and what is expected of it.
 pub(crate) struct Fixture {
     pub(crate) name: String,
+    pub(crate) checkpoint: Arc<Checkpoint>,
     pub(crate) decoder: Decoder<Flex>,
     /// The same model through plain burn operations: a second f32 program that rounds elsewhere.
     pub(crate) plain: Decoder<Autodiff<Flex>>,
@@ -42,11 +44,12 @@ fn load(folder: &Path) -> Fixture {
     let json =
         |file: &str| -> Value { serde_json::from_slice(&std::fs::read(folder.join(file)).unwrap()).unwrap() };
     let expected = json("expected.json");
-    let checkpoint = Checkpoint::open(folder).unwrap();
+    let checkpoint = Arc::new(Checkpoint::open(folder).unwrap());
     Fixture {
         name: folder.file_name().unwrap().to_string_lossy().into_owned(),
         decoder: Decoder::load(&checkpoint, &Default::default()).unwrap(),
         plain: Decoder::load(&checkpoint, &Default::default()).unwrap(),
+        checkpoint,
         sensitivity: json("sensitivity.json"),
         ids: numbers(&expected["input_ids"]).iter().map(|&id| id as u32).collect(),
         expected,

@@ -7,3 +7,4 @@ mod cache;
 mod fixture;
 mod model;
 mod sensitivity;
+mod weights;

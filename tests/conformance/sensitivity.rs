@@ -42,7 +42,8 @@ fn determined(model: &Fixture) -> Vec<bool> {
     let mut hidden = decoder.embed(&model.ids);
     let mut layers = Vec::new();
     for (layer, mut cache) in decoder.full_caches().into_iter().enumerate() {
-        let projected = decoder.project(layer, &hidden, &angles);
+        let open = decoder.open(layer).unwrap();
+        let projected = open.project(&hidden, &angles);
         let mut out = vec![0.0; model.ids.len() * decoder.shape().q_width()];
         cache.append(projected.k(), projected.v()).unwrap();
         cache.attend(projected.q(), &mut out).unwrap();
@@ -51,7 +52,7 @@ fn determined(model: &Fixture) -> Vec<bool> {
         if !layers[layer] {
             eprintln!("{} layer {layer}: e_o elementwise is not determined by f32", model.name);
         }
-        hidden = decoder.finish(layer, hidden, out);
+        hidden = open.finish(hidden, out);
     }
     layers
 }

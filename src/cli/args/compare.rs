@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::FormatArgs;
+use super::{FormatArgs, WeightArgs};
 use super::typed::{at_least_one, repeats, window};
 use crate::bench::Cell;
 use crate::cache::CacheKind;
@@ -48,6 +48,8 @@ pub(in crate::cli) struct EvalArgs {
     #[arg(long, value_name = "KIND", default_value = "simulated")]
     pub(in crate::cli) cache: QuantizedCache,
     #[command(flatten)]
+    pub(in crate::cli) weights: WeightArgs,
+    #[command(flatten)]
     pub(in crate::cli) format: FormatArgs,
 }
 
@@ -87,6 +89,8 @@ pub(in crate::cli) struct BenchArgs {
     /// Time cells that are longer than the model's context
     #[arg(long)]
     pub(in crate::cli) beyond: bool,
+    #[command(flatten)]
+    pub(in crate::cli) weights: WeightArgs,
     #[command(flatten)]
     pub(in crate::cli) format: FormatArgs,
 }

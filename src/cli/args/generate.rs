@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::WeightArgs;
 use super::typed::{at_least_one, lanes, new_tokens, temperature, top_p};
 use crate::cache::CacheKind;
 use crate::model::generate;
@@ -31,6 +32,8 @@ pub(in crate::cli) struct GenerateArgs {
     /// Tokens to add at most
     #[arg(short = 'n', long, value_name = "N", default_value_t = 128, value_parser = new_tokens)]
     pub(in crate::cli) max_new_tokens: usize,
+    #[command(flatten)]
+    pub(in crate::cli) weights: WeightArgs,
     #[command(flatten)]
     pub(in crate::cli) cache: CacheArgs,
     #[command(flatten)]

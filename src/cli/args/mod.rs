@@ -14,6 +14,7 @@ pub(super) use self::generate::{Cache, CacheArgs, GenerateArgs, SamplingArgs};
 use self::typed::threads;
 use super::env;
 use crate::job::Overrides;
+use crate::model::WeightType;
 
 /// Finds, offline and once per model, the bit width each layer's key and value cache needs.
 #[derive(Debug, Parser)]
@@ -55,6 +56,9 @@ pub(in crate::cli) struct Global {
     /// What the model runs on
     #[arg(long, global = true, value_name = "DEVICE", default_value = "cpu")]
     pub(in crate::cli) device: crate::model::Device,
+    /// Leave weights in their file and read a layer at a time, as is done where they would not fit into memory
+    #[arg(long, global = true)]
+    pub(in crate::cli) stream_weights: bool,
     /// Touch no network
     #[arg(long, global = true)]
     pub(in crate::cli) offline: bool,
@@ -186,6 +190,13 @@ pub(in crate::cli) struct PullArgs {
     /// A name from `kvtune model list`, or a hub id
     #[arg(value_name = "NAME")]
     pub(in crate::cli) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct WeightArgs {
+    /// What weights are held as in memory: f32, f16 or bf16
+    #[arg(long, value_name = "TYPE", default_value = "f32")]
+    pub(in crate::cli) weights: WeightType,
 }
 
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 use super::{Session, configuration};
 use crate::bench::Bench;
 use crate::cli::args::{BenchArgs, MapsArgs};
-use crate::cli::{env, table};
+use crate::cli::{memory, table};
 use crate::job::stages::{self, BenchReport, BenchRequest, Configuration};
 
 pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> anyhow::Result<()> {
@@ -12,6 +12,7 @@ pub(super) fn bench(args: &BenchArgs, session: &Session<'_>) -> anyhow::Result<(
         cells: args.cells.clone(),
         bench: Bench { prompt: args.prompt, steps: args.steps, rounds: args.rounds },
         beyond: args.beyond,
+        weights: args.weights.weights,
     };
     let report = session.with_context(false, |context| stages::bench(&request, context))?;
     session.output.note(machine(&report));
@@ -32,8 +33,7 @@ fn configurations(maps: &MapsArgs) -> anyhow::Result<Vec<Configuration>> {
 /// One line on the machine, which every figure of the table has to be read against.
 fn machine(report: &BenchReport) -> String {
     let machine = report.machine;
-    let peak =
-        env::peak_memory().map_or(String::new(), |bytes| format!("; peak memory {:.0} MiB", mib(bytes)));
+    let peak = memory::peak().map_or(String::new(), |bytes| format!("; peak memory {:.0} MiB", mib(bytes)));
     format!(
         "{} threads; reads {:.1} GB/s, copies {:.1} GB/s, sgemm {:.0} GFLOP/s; {:.0} MiB of weights a step{peak}",
         machine.threads,

@@ -7,6 +7,7 @@ use crate::job::stages::{self, Configuration, Evaluation};
 pub(super) fn eval(args: &EvalArgs, session: &Session<'_>) -> anyhow::Result<()> {
     let request = Evaluation {
         model: args.model.clone(),
+        weights: args.weights.weights,
         text: args.text.clone(),
         window: args.window,
         windows: args.windows,

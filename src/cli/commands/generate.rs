@@ -18,6 +18,7 @@ pub(super) fn generate(args: GenerateArgs, session: &Session<'_>) -> anyhow::Res
         },
         chat: args.chat,
         max_new_tokens: args.max_new_tokens,
+        weights: args.weights.weights,
         sampling: sampling(&args.sampling),
         cache,
         configuration,

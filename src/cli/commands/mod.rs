@@ -13,6 +13,7 @@ use clap::CommandFactory;
 
 use super::args::{Cli, Command, CompletionsArgs, Global};
 use super::env;
+use super::memory;
 use super::output::Output;
 use super::progress::{Progress, catch_interrupts};
 use crate::job::stages::{Context, Stage};
@@ -58,9 +59,10 @@ impl Session<'_> {
             observer: &progress,
             registry: env::registry(self.global.offline),
             device: self.global.device,
+            stream_weights: self.global.stream_weights,
             force,
             threads,
-            available_memory: env::available_memory(),
+            available_memory: memory::free(),
             command: env::command_line(),
         };
         Ok(work(&context)?)

@@ -2,7 +2,7 @@ use super::session::Session;
 use super::{BenchReport, BenchRequest, StageError, fit};
 use crate::bench::{Contender, Machine, measure};
 use crate::cache::{CacheKind, Simulation};
-use crate::model::{Config, DecoderBackend, ModelError};
+use crate::model::{Config, DecoderBackend, ModelError, WeightType};
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::quant::Scheme;
 use crate::score::simulation;
@@ -18,7 +18,7 @@ pub(super) fn run<B: DecoderBackend>(
     let maps = maps.collect::<Result<Vec<_>, _>>()?;
     fit::cell_memory(request, &maps, session)?;
     let observer = session.observer();
-    let decoder = session.decoder::<B>()?;
+    let decoder = session.decoder::<B>(request.weights)?;
     let positions = request.longest().max(request.bench.prompt);
     let of = |scheme: &Scheme| simulation(&decoder, scheme, positions).map_err(ModelError::from);
     let mut contenders = vec![full(of(&Scheme::kivi())?, session.n_layers())];
@@ -29,7 +29,7 @@ pub(super) fn run<B: DecoderBackend>(
     let machine = Machine::measure();
     let rounds = request.cells.len() * contenders.len() * request.bench.rounds;
     observer.begin("bench", rounds as u64, "rounds");
-    let weights = step_weight_bytes(config);
+    let weights = step_bytes(config, request.weights);
     let rows = measure(&decoder, weights, &contenders, &request.cells, request.bench, machine, observer)?;
     observer.end(&format!("{} cells, {} configurations", request.cells.len(), contenders.len()));
     Ok(BenchReport { machine, weight_bytes: weights, rows })
@@ -40,11 +40,8 @@ fn full(simulation: Simulation, layers: usize) -> Contender {
     Contender { name: "full".into(), simulation, kind: CacheKind::Full, map }
 }
 
-/// Bytes of weights that a step reads: every layer's and the head's, f32.
-fn step_weight_bytes(config: &Config) -> usize {
-    let shape = config.head_shape();
-    let attention = config.hidden_size * (2 * shape.q_width() + 2 * shape.kv_width());
-    let feed_forward = 3 * config.hidden_size * config.intermediate_size;
+/// Bytes of weights that a step reads: every layer's and the head's.
+fn step_bytes(config: &Config, weights: WeightType) -> usize {
     let head = config.vocab_size * config.hidden_size;
-    (config.num_hidden_layers * (attention + feed_forward) + head) * size_of::<f32>()
+    (config.num_hidden_layers * config.layer_elements() as usize + head) * weights.bytes()
 }

@@ -17,7 +17,7 @@ pub(super) fn run<B: DecoderBackend>(
         tokens.chunks_exact(request.window).take(request.windows.unwrap_or(usize::MAX)).collect();
     let maps = request.configurations.iter().map(|configuration| session.map(configuration));
     let maps = maps.collect::<Result<Vec<_>, _>>()?;
-    let decoder = session.decoder::<B>()?;
+    let decoder = session.decoder::<B>(request.weights)?;
     let observer = session.observer();
     observer.begin("eval", (windows.len() * by_scheme(request).count()) as u64, "windows");
     let (mut results, mut held) = (Vec::new(), String::new());

@@ -4,7 +4,7 @@ use super::session::Session;
 use super::{BenchRequest, Generation, StageError};
 use crate::bench::Cell;
 use crate::cache::CacheKind;
-use crate::job::plan::{size, weight_bytes};
+use crate::job::plan::size;
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::quant::{KeyBias, LayerShape, Scheme, Tensor};
 
@@ -51,8 +51,7 @@ pub(super) fn memory(
 ) -> Result<(), StageError> {
     let Some(free) = session.context.available_memory else { return Ok(()) };
     let config = session.checkpoint.config();
-    let on_host = session.context.device.shares_memory();
-    let weights = if on_host { weight_bytes(config) } else { 0 };
+    let weights = session.held(request.weights)?.bytes();
     let mut lengths: Vec<usize> =
         prompts.iter().map(|prompt| prompt.len().saturating_add(request.max_new_tokens)).collect();
     lengths.sort_unstable_by(|a, b| b.cmp(a));
@@ -106,7 +105,7 @@ pub(super) fn cell_memory(
 ) -> Result<(), StageError> {
     let Some(free) = session.context.available_memory else { return Ok(()) };
     let config = session.checkpoint.config();
-    let weights = if session.context.device.shares_memory() { weight_bytes(config) } else { 0 };
+    let weights = session.held(request.weights)?.bytes();
     let shape = config.head_shape().stored();
     let of_cell = |cell: &Cell| {
         let cost =

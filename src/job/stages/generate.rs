@@ -75,7 +75,7 @@ impl<'a, B: DecoderBackend> Work<'a, B> {
         let prompts = encode(request, session, &tokenizer, count)?;
         fit::context(&prompts, request.max_new_tokens, session)?;
         fit::memory(request, &map, &prompts, session)?;
-        let decoder = session.decoder::<B>()?;
+        let decoder = session.decoder::<B>(request.weights)?;
         let longest = prompts.iter().map(Vec::len).max().unwrap_or(0) + request.max_new_tokens;
         let simulation =
             simulation(&decoder, &request.configuration.scheme, longest).map_err(ModelError::from)?;

@@ -41,6 +41,8 @@ pub struct Context<'a> {
     pub registry: Registry,
     /// What the model runs on.
     pub device: Device,
+    /// Whether weights stay in their file and are read a layer at a time.
+    pub stream_weights: bool,
     /// Whether files of another job may be replaced.
     pub force: bool,
     /// Threads to work on, at least 1.

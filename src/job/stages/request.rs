@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use crate::bench::{Bench, BenchRow, Cell, Machine};
 use crate::cache::CacheKind;
-use crate::model::Sampling;
+use crate::model::{Sampling, WeightType};
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::quant::Scheme;
 
@@ -17,6 +17,8 @@ pub struct Generation {
     pub chat: bool,
     /// Tokens to add to each at most.
     pub max_new_tokens: usize,
+    /// What weights are held as.
+    pub weights: WeightType,
     /// What the tokens are chosen by.
     pub sampling: Sampling,
     /// What keys and values are held in.
@@ -45,6 +47,8 @@ pub struct Continuation {
 pub struct Evaluation {
     /// The model.
     pub model: String,
+    /// What weights are held as.
+    pub weights: WeightType,
     /// The text.
     pub text: PathBuf,
     /// Tokens of a window of the text.
@@ -72,6 +76,8 @@ pub struct BenchRequest {
     pub bench: Bench,
     /// Whether cells may be longer than the model's context.
     pub beyond: bool,
+    /// What weights are held as.
+    pub weights: WeightType,
 }
 
 impl BenchRequest {

@@ -3,7 +3,7 @@ use std::time::SystemTime;
 use super::ledger::Ledger;
 use super::session::Session;
 use super::{Outcome, Stage, StageError, search, select, sensitivity, space, trace};
-use crate::model::{Decoder, DecoderBackend, ModelError};
+use crate::model::{Decoder, DecoderBackend, ModelError, WeightType};
 use crate::score::simulation;
 use crate::trace::Trace;
 
@@ -50,7 +50,7 @@ impl<'a, B: DecoderBackend> Run<'a, B> {
         }
         let decoder = match self.decoder.take() {
             Some(decoder) => decoder,
-            None => session.decoder()?,
+            None => session.decoder(WeightType::F32)?,
         };
         let decoder = self.decoder.insert(decoder);
         // Whether model and scheme go together is known before any work is done.

@@ -2,13 +2,12 @@ use super::session::Session;
 use super::{Outcome, StageError};
 use crate::cache::{Simulation, Units};
 use crate::model::{BosPolicy, Decoder, DecoderBackend};
-use crate::parallel::in_order;
 use crate::precision::PrecisionPair;
 use crate::report::{HeadRow, PositionMode, PositionRow, SensitivityRow, write_csv};
 use crate::score::simulation;
 use crate::sensitivity::correlation::{Agreement, EXPECTED_AGREEMENT, agreement};
-use crate::sensitivity::position::{ByPosition, DECILES, Mode, follow};
-use crate::sensitivity::{Errors, Metric, SensitivityError, Table, accumulated, isolated};
+use crate::sensitivity::position::{ByPosition, DECILES, Mode, follow_all};
+use crate::sensitivity::{Errors, Metric, Table, accumulated, isolated};
 use crate::tasks::mixed;
 use crate::trace::{Document, Split, Trace};
 
@@ -93,22 +92,20 @@ impl<B: DecoderBackend> Measure<'_, B> {
     }
 
     fn isolated(&self, sequences: &[(&[u32], usize)]) -> Result<Vec<Table>, StageError> {
-        let tables = in_order(self.session.context.threads, sequences.len(), |index| {
-            let (tokens, prompt_len) = sequences[index];
-            let units = Units::prompt(prompt_len, self.simulation.scheme().prefill);
-            let observer = self.session.observer();
-            isolated::measure(self.decoder, self.simulation, self.pairs, tokens, &units, observer)
-        });
-        Ok(tables?)
+        let (model, threads) = ((self.decoder, self.simulation), self.session.context.threads);
+        let sequences = self.with_units(sequences);
+        Ok(isolated::measure_all(model, self.pairs, &sequences, threads, self.session.observer())?)
     }
 
     fn accumulated(&self, sequences: &[(&[u32], usize)]) -> Result<Vec<Table>, StageError> {
-        let measure = |&(tokens, prompt_len): &(&[u32], usize)| {
-            let units = Units::prompt(prompt_len, self.simulation.scheme().prefill);
-            let (model, threads) = ((self.decoder, self.simulation), self.session.context.threads);
-            accumulated::measure(model, self.pairs, tokens, &units, threads, self.session.observer())
-        };
-        Ok(sequences.iter().map(measure).collect::<Result<_, SensitivityError>>()?)
+        let (model, threads) = ((self.decoder, self.simulation), self.session.context.threads);
+        let sequences = self.with_units(sequences);
+        Ok(accumulated::measure_all(model, self.pairs, &sequences, threads, self.session.observer())?)
+    }
+
+    fn with_units<'t>(&self, sequences: &[(&'t [u32], usize)]) -> Vec<(&'t [u32], Units)> {
+        let prefill = self.simulation.scheme().prefill;
+        sequences.iter().map(|&(tokens, prompt)| (tokens, Units::prompt(prompt, prefill))).collect()
     }
 
     /// One table a domain, in the order in which domains first come.
@@ -139,16 +136,10 @@ impl<B: DecoderBackend> Measure<'_, B> {
             (Mode::TeacherForced, PositionMode::TeacherForced),
             (Mode::FreeRunning, PositionMode::FreeRunning),
         ] {
-            let mut pooled: Vec<ByPosition> = Vec::new();
-            for document in documents {
-                let (model, threads) = ((self.decoder, self.simulation), self.session.context.threads);
-                let (tokens, prompt_len) = (&document.tokens, document.prompt_len);
-                let found = follow(model, self.pairs, tokens, prompt_len, mode, threads, observer)?;
-                match pooled.is_empty() {
-                    true => pooled = found,
-                    false => pooled.iter_mut().zip(&found).for_each(|(sum, found)| sum.add(found)),
-                }
-            }
+            let (model, threads) = ((self.decoder, self.simulation), self.session.context.threads);
+            let documents: Vec<(&[u32], usize)> =
+                documents.iter().map(|document| (&document.tokens[..], document.prompt_len)).collect();
+            let pooled = follow_all(model, self.pairs, &documents, mode, threads, observer)?;
             rows.extend(pooled.iter().flat_map(|pair| position_rows(pair, name)));
         }
         observer.end("error by layer and tenth of the continuation");

@@ -2,10 +2,16 @@ use std::ops::ControlFlow;
 
 use super::session::Session;
 use super::{Outcome, StageError};
-use crate::model::{BosPolicy, Decoder, DecoderBackend, Tokenizer, generate};
-use crate::parallel::in_order;
+use crate::cache::FullCache;
+use crate::model::{
+    Angles, BosPolicy, Decoder, DecoderBackend, LayerWork, ModelError, OpenLayer, Tensor2, Tokenizer,
+    generate, to_host,
+};
+use crate::progress::Observer;
 use crate::tasks::{Prompt, prompts};
-use crate::trace::{EncodedPrompt, FORMAT, RecordError, Split, TOP, Trace, TraceMeta, record_continuation};
+use crate::trace::{
+    BareDocument, Document, EncodedPrompt, FORMAT, RecordError, Split, TOP, Trace, TraceMeta,
+};
 
 /// Records the job's prompts and the model's continuation of them.
 pub(super) fn run<B: DecoderBackend>(
@@ -93,21 +99,67 @@ fn record<B: DecoderBackend>(
     let (observer, threads) = (session.observer(), session.context.threads);
     let continuations = continue_all(session, decoder, prompts, meta.max_new_tokens)?;
     observer.begin("trace", prompts.len() as u64, "documents");
-    let documents = in_order(threads, prompts.len(), |index| {
-        if observer.interrupted() {
-            return Err(StageError::Interrupted);
-        }
-        let recorded = record_continuation(decoder, &prompts[index], &continuations[index], &meta);
-        let document = recorded.map_err(|error| match error {
-            RecordError::Model { source, .. } => StageError::Model(source),
-            error => StageError::Unmet { message: error.to_string(), hint: None },
-        })?;
-        observer.advance(1);
-        Ok(document)
-    })?;
+    let work = Recording { decoder, prompts, continuations: &continuations, meta: &meta, observer };
+    let documents = decoder.walk(&work, prompts.len(), threads)?;
     let trace = Trace { meta, documents };
     observer.end(&format!("{} documents, {} positions", trace.documents.len(), trace.positions()));
     Ok(trace)
+}
+
+/// A unit is one prompt with its continuation.
+struct Recording<'a, B: DecoderBackend> {
+    decoder: &'a Decoder<B>,
+    prompts: &'a [EncodedPrompt],
+    continuations: &'a [Vec<u32>],
+    meta: &'a TraceMeta,
+    observer: &'a dyn Observer,
+}
+
+impl<B: DecoderBackend> LayerWork<B> for Recording<'_, B> {
+    type State = (BareDocument, Tensor2<B>, Angles);
+    type Output = Document;
+    type Error = StageError;
+
+    fn size(&self, unit: usize) -> usize {
+        let tokens = self.prompts[unit].tokens.len() + self.continuations[unit].len();
+        tokens * self.decoder.config().hidden_size
+    }
+
+    fn begin(&self, unit: usize) -> Result<Self::State, StageError> {
+        let bare = BareDocument::new(&self.prompts[unit], &self.continuations[unit], self.meta);
+        let bare = bare.map_err(refused)?;
+        let (hidden, angles) = (self.decoder.embed(bare.read()), self.decoder.angles(0, bare.read().len()));
+        Ok((bare, hidden, angles))
+    }
+
+    fn layer(
+        &self,
+        layer: &OpenLayer<'_, B>,
+        (_, hidden, angles): &mut Self::State,
+    ) -> Result<(), StageError> {
+        if self.observer.interrupted() {
+            return Err(StageError::Interrupted);
+        }
+        let window = self.decoder.config().sliding_window[layer.index()];
+        let mut cache = FullCache::new(self.decoder.shape(), window);
+        *hidden = layer.forward(hidden.clone(), angles, &mut cache)?;
+        Ok(())
+    }
+
+    fn end(&self, _unit: usize, (bare, hidden, _): Self::State) -> Result<Document, StageError> {
+        let (from, rows) = (bare.from(), bare.read().len() - bare.from());
+        let hidden = to_host(self.decoder.final_norm(hidden).narrow(0, from, rows));
+        let document = bare.fill(self.decoder, hidden, self.meta).map_err(refused)?;
+        self.observer.advance(1);
+        Ok(document)
+    }
+}
+
+fn refused(error: RecordError<ModelError>) -> StageError {
+    match error {
+        RecordError::Model { source, .. } => StageError::Model(source),
+        error => StageError::Unmet { message: error.to_string(), hint: None },
+    }
 }
 
 fn continue_all<B: DecoderBackend>(

@@ -84,6 +84,11 @@ pub struct Config {
     pub eos_token_ids: Vec<u32>,
 }
 
+/// No file can be as large as a configuration can say.
+fn saturated(elements: u128) -> u64 {
+    u64::try_from(elements).unwrap_or(u64::MAX)
+}
+
 impl Config {
     /// Heads of every layer.
     pub fn head_shape(&self) -> HeadShape {
@@ -92,6 +97,26 @@ impl Config {
             n_kv_heads: self.num_key_value_heads,
             head_dim: self.head_dim,
         }
+    }
+
+    /// Elements of the matrices of one layer.
+    pub fn layer_elements(&self) -> u64 {
+        let wide = |size: usize| size as u128;
+        let attention = 2 * wide(self.hidden_size) * (wide(self.query_size()) + wide(self.key_value_size()));
+        let mlp = 3 * wide(self.hidden_size) * wide(self.intermediate_size);
+        saturated(attention + mlp)
+    }
+
+    /// Elements of embedding and head, which may be one.
+    pub fn embedding_elements(&self) -> u64 {
+        let matrices = if self.tie_word_embeddings { 1 } else { 2 };
+        saturated(matrices * self.vocab_size as u128 * self.hidden_size as u128)
+    }
+
+    /// Elements of all weight matrices.
+    pub fn weight_elements(&self) -> u64 {
+        let layers = u128::from(self.layer_elements()) * self.num_hidden_layers as u128;
+        saturated(layers + u128::from(self.embedding_elements()))
     }
 
     /// Width of all query heads together.

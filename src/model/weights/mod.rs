@@ -1,12 +1,14 @@
-//! Weights by their Hugging Face names, from either kind of file, as f32.
+//! Weights by their Hugging Face names, from either kind of file, in the type that they shall be held in.
 
 mod element;
 mod fingerprint;
 pub(super) mod gguf;
 mod known;
+mod matrix;
 mod safetensors;
 #[cfg(test)]
 mod tests;
+mod weight_type;
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +16,10 @@ use super::config::{self, Config};
 use super::{ModelError, TensorProblem};
 
 pub use fingerprint::Fingerprint;
+pub use matrix::HalfMatrix;
+pub use weight_type::{UnknownWeightType, WeightType};
+
+pub(super) use element::Weight;
 
 use gguf::Gguf;
 use safetensors::Shards;
@@ -66,8 +72,7 @@ impl Checkpoint {
     /// # Errors
     /// A tensor that is missing, of another shape, of a format that is not read, cut off, or not finite.
     pub fn tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError> {
-        self.optional_tensor(name, shape)?
-            .ok_or_else(|| ModelError::tensor(&self.path, &self.file_name(name), TensorProblem::Missing))
+        self.optional_tensor(name, shape)?.ok_or_else(|| self.missing(name))
     }
 
     /// A tensor that some models have, a bias or a norm; `None` where the file has none.
@@ -75,10 +80,57 @@ impl Checkpoint {
     /// # Errors
     /// As [`Self::tensor`], a missing one apart.
     pub fn optional_tensor(&self, name: &str, shape: &[usize]) -> Result<Option<Vec<f32>>, ModelError> {
+        let mut weights = Vec::new();
+        Ok(self.append_optional(name, shape, &mut weights)?.then_some(weights))
+    }
+
+    /// Appends a tensor to `out` as weights of a type, the nearest ones of it.
+    ///
+    /// # Errors
+    /// As [`Self::tensor`], and a weight that the type cannot hold.
+    pub(super) fn append<W: Weight>(
+        &self,
+        name: &str,
+        shape: &[usize],
+        out: &mut Vec<W>,
+    ) -> Result<(), ModelError> {
+        if self.append_optional(name, shape, out)? { Ok(()) } else { Err(self.missing(name)) }
+    }
+
+    fn append_optional<W: Weight>(
+        &self,
+        name: &str,
+        shape: &[usize],
+        out: &mut Vec<W>,
+    ) -> Result<bool, ModelError> {
         match &self.source {
-            Source::Directory(shards) => shards.tensor(name, shape),
-            Source::Gguf(gguf) => gguf.model_tensor(name, shape, &self.config),
+            Source::Directory(shards) => shards.append(name, shape, out),
+            Source::Gguf(gguf) => gguf.append_model(name, shape, &self.config, out),
         }
+    }
+
+    /// Looks for a tensor of this shape without reading it.
+    ///
+    /// # Errors
+    /// As [`Self::tensor`], but for what only its numbers show.
+    pub(super) fn check(&self, name: &str, shape: &[usize]) -> Result<(), ModelError> {
+        let found = match &self.source {
+            Source::Directory(shards) => shards.check(name, shape),
+            Source::Gguf(gguf) => gguf.check_model(name, shape),
+        };
+        if found? { Ok(()) } else { Err(self.missing(name)) }
+    }
+
+    /// The type that a tensor is stored in; `None` where it is missing or in blocks.
+    pub(super) fn stored(&self, name: &str) -> Option<WeightType> {
+        match &self.source {
+            Source::Directory(shards) => shards.stored(name),
+            Source::Gguf(gguf) => gguf.stored(name),
+        }
+    }
+
+    fn missing(&self, name: &str) -> ModelError {
+        ModelError::tensor(&self.path, &self.file_name(name), TensorProblem::Missing)
     }
 
     /// Whether the file has a tensor of this name.

@@ -11,7 +11,8 @@ use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 
-use super::element::{Element, finite};
+use super::WeightType;
+use super::element::{Element, Weight, not_finite, refuse};
 use crate::model::{ModelError, TensorProblem};
 
 /// Mapped files and where each tensor lies.
@@ -107,11 +108,33 @@ impl Shards {
         self.shards.iter().map(|shard| shard.path.as_path())
     }
 
-    /// A tensor as f32, `None` where no file has it.
-    pub(super) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Option<Vec<f32>>, ModelError> {
-        let Some(shard) = self.place(name) else { return Ok(None) };
+    /// Appends a tensor to `out`; `false` where no file has it.
+    pub(super) fn append<W: Weight>(
+        &self,
+        name: &str,
+        shape: &[usize],
+        out: &mut Vec<W>,
+    ) -> Result<bool, ModelError> {
+        let Some(shard) = self.place(name) else { return Ok(false) };
         let wrong = |problem| ModelError::tensor(&shard.path, name, problem);
-        shard.tensor(name, shape).map(Some).map_err(wrong)
+        shard.append(name, shape, out).map(|()| true).map_err(wrong)
+    }
+
+    /// Whether a tensor of this shape is there; `false` where no file has the name.
+    pub(super) fn check(&self, name: &str, shape: &[usize]) -> Result<bool, ModelError> {
+        let Some(shard) = self.place(name) else { return Ok(false) };
+        let wrong = |problem| ModelError::tensor(&shard.path, name, problem);
+        shard.find(name, shape).map(|_| true).map_err(wrong)
+    }
+
+    /// The type that a tensor is stored in, if that is one that weights are held in.
+    pub(super) fn stored(&self, name: &str) -> Option<WeightType> {
+        match self.place(name)?.header.info(name)?.dtype {
+            Dtype::F32 => Some(WeightType::F32),
+            Dtype::F16 => Some(WeightType::F16),
+            Dtype::BF16 => Some(WeightType::Bf16),
+            _ => None,
+        }
     }
 
     fn place(&self, name: &str) -> Option<&Shard> {
@@ -136,7 +159,18 @@ impl Shard {
         Ok(Self { path, bytes, header, data })
     }
 
-    fn tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, TensorProblem> {
+    fn append<W: Weight>(&self, name: &str, shape: &[usize], out: &mut Vec<W>) -> Result<(), TensorProblem> {
+        let (element, bytes) = self.find(name, shape)?;
+        let start = out.len();
+        element.decode(bytes, out);
+        let Some(index) = not_finite(&out[start..]) else { return Ok(()) };
+        let mut wide: Vec<f32> = Vec::new();
+        element.decode(bytes, &mut wide);
+        Err(refuse::<W>(index, wide[index]))
+    }
+
+    /// Format and bytes of a tensor.
+    fn find(&self, name: &str, shape: &[usize]) -> Result<(Element, &[u8]), TensorProblem> {
         let TensorInfo { dtype, shape: found, data_offsets: (start, end) } =
             self.header.info(name).ok_or(TensorProblem::Missing)?;
         let element = match dtype {
@@ -151,7 +185,7 @@ impl Shard {
         let out_of_file =
             || TensorProblem::OutOfFile { end: (self.data + end).to_string(), file: self.bytes.len() };
         let bytes = self.bytes.get(self.data + start..self.data + end).ok_or_else(out_of_file)?;
-        finite(element.decode(bytes))
+        Ok((element, bytes))
     }
 }
 

@@ -127,39 +127,81 @@ pub fn record_continuation<M: Continue>(
     continuation: &[u32],
     meta: &TraceMeta,
 ) -> Result<Document, RecordError<M::Error>> {
-    check_prompt(prompt, meta)?;
-    let EncodedPrompt { id, domain, split, tokens } = prompt;
-    if continuation.is_empty() {
-        return Err(RecordError::EmptyContinuation { id: id.clone(), max_new_tokens: meta.max_new_tokens });
-    }
-    check_tokens(continuation, prompt, meta)?;
-    let document = Document {
-        id: id.clone(),
-        domain: domain.clone(),
-        split: *split,
-        prompt_len: tokens.len(),
-        tokens: [tokens.as_slice(), continuation].concat(),
-        top_ids: Vec::new(),
-        top_logits: Vec::new(),
-        log_sum_exp: Vec::new(),
-        hidden: Vec::new(),
-    };
-    let rows_at_once = (LOGITS_AT_ONCE / meta.vocab_size).max(1); // a token is below it, so it is not 0
-    fill_tables(model, document, meta, rows_at_once)
+    let bare = BareDocument::new(prompt, continuation, meta)?;
+    let fail = |source| RecordError::Model { id: prompt.id.clone(), source };
+    let hidden = model.hidden_states(bare.read(), bare.from()).map_err(fail)?;
+    bare.fill(model, hidden, meta)
 }
 
-/// The teacher-forced pass over `document`, and what is kept of it; logits come `rows_at_once`.
+/// A prompt and its continuation, of which the teacher-forced pass is still to come.
+pub struct BareDocument(Document);
+
+impl BareDocument {
+    /// Checks both.
+    ///
+    /// # Errors
+    /// See [`RecordError`].
+    pub fn new<E: Error>(
+        prompt: &EncodedPrompt,
+        continuation: &[u32],
+        meta: &TraceMeta,
+    ) -> Result<Self, RecordError<E>> {
+        check_prompt(prompt, meta)?;
+        let EncodedPrompt { id, domain, split, tokens } = prompt;
+        if continuation.is_empty() {
+            let max_new_tokens = meta.max_new_tokens;
+            return Err(RecordError::EmptyContinuation { id: id.clone(), max_new_tokens });
+        }
+        check_tokens(continuation, prompt, meta)?;
+        Ok(Self(Document {
+            id: id.clone(),
+            domain: domain.clone(),
+            split: *split,
+            prompt_len: tokens.len(),
+            tokens: [tokens.as_slice(), continuation].concat(),
+            top_ids: Vec::new(),
+            top_logits: Vec::new(),
+            log_sum_exp: Vec::new(),
+            hidden: Vec::new(),
+        }))
+    }
+
+    /// The tokens of the pass: all but the last, which is only ever chosen, never read.
+    pub fn read(&self) -> &[u32] {
+        &self.0.tokens[..self.0.tokens.len() - 1]
+    }
+
+    /// The first position of the pass that is kept.
+    pub fn from(&self) -> usize {
+        self.0.prompt_len - 1
+    }
+
+    /// The document, from the hidden states of the pass at positions [`from`](Self::from) and later, behind the
+    /// final norm.
+    ///
+    /// # Errors
+    /// See [`RecordError`].
+    pub fn fill<M: Continue>(
+        self,
+        model: &M,
+        hidden: Vec<f32>,
+        meta: &TraceMeta,
+    ) -> Result<Document, RecordError<M::Error>> {
+        let rows_at_once = (LOGITS_AT_ONCE / meta.vocab_size).max(1); // a token is below it, so it is not 0
+        fill_tables(model, self.0, hidden, meta, rows_at_once)
+    }
+}
+
+/// What is kept of the pass; logits come `rows_at_once`.
 fn fill_tables<M: Continue>(
     model: &M,
     mut document: Document,
+    hidden: Vec<f32>,
     meta: &TraceMeta,
     rows_at_once: usize,
 ) -> Result<Document, RecordError<M::Error>> {
-    let id = document.id.clone();
+    let (id, from) = (document.id.clone(), document.prompt_len - 1);
     let fail = |source| RecordError::Model { id: id.clone(), source };
-    // The last token is only ever chosen, never read.
-    let (read, from) = (document.tokens.len() - 1, document.prompt_len - 1);
-    let hidden = model.hidden_states(&document.tokens[..read], from).map_err(fail)?;
     check_table("hidden states", &hidden, document.positions(), meta.hidden_size, from, &id)?;
     let width = meta.hidden_size.max(1);
     for (chunk, rows) in hidden.chunks(rows_at_once * width).enumerate() {

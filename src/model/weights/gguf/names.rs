@@ -56,7 +56,7 @@ pub(super) fn is_permuted(model_name: &str) -> bool {
 ///
 /// llama.cpp turns neighboring channels into each other, Hugging Face channels half a head apart; the conversion
 /// reorders the rows of q and k instead of the rotation.
-pub(super) fn unpermute(weights: &[f32], shape: &[usize], head_dim: usize) -> Vec<f32> {
+pub(super) fn unpermute<W: Copy>(weights: &[W], shape: &[usize], head_dim: usize) -> Vec<W> {
     let width: usize = shape.iter().skip(1).product();
     let half = head_dim / 2;
     let rows = shape.first().copied().unwrap_or(0);

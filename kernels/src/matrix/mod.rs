@@ -1,4 +1,17 @@
-//! Matrix products on slices: the one place that calls `gemm`.
+//! Matrix products on slices: the one place that calls `gemm`, and products that do without it.
+//!
+//! [`multiply`] is the engine's. [`multiply_few`] streams weights past a few rows, [`multiply_many`] widens weights
+//! for the engine; both take them in the type that they are held in.
+
+mod few;
+mod lanes;
+mod panels;
+mod tile;
+mod weights;
+
+pub use few::multiply_few;
+pub use panels::multiply_many;
+pub use weights::Weights;
 
 /// A matrix inside a buffer; element (i, j) is `data[i * row_stride + j * col_stride]`.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +59,17 @@ const SMALL_PRODUCT: usize = 256;
 /// # Panics
 /// If the inner sizes differ or `out` is too short.
 pub fn multiply(out: &mut [f32], stride: usize, accumulate: bool, a: Matrix<'_>, b: Matrix<'_>) {
+    multiply_with(out, stride, accumulate, a, b, gemm::Parallelism::None);
+}
+
+fn multiply_with(
+    out: &mut [f32],
+    stride: usize,
+    accumulate: bool,
+    a: Matrix<'_>,
+    b: Matrix<'_>,
+    threads: gemm::Parallelism,
+) {
     assert_eq!(a.cols, b.rows, "inner sizes of a product");
     if a.rows == 0 || b.cols == 0 {
         return;
@@ -74,7 +98,7 @@ pub fn multiply(out: &mut [f32], stride: usize, accumulate: bool, a: Matrix<'_>,
             false,
             false,
             false,
-            gemm::Parallelism::None,
+            threads,
         );
     }
 }
