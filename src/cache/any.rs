@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CacheError, FullCache, LayerCache, Memory, PackedCache, Rows, SimulatedCache};
+use super::{CacheError, FullCache, LayerCache, Memory, PackedCache, Rows, SimulatedCache, Units};
 
 /// Which kind of cache a command runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,7 @@ impl fmt::Display for CacheKind {
 }
 
 /// One layer's cache of any kind, so that caches of different kinds and precisions can be lanes of one batch.
+#[derive(Clone)]
 pub enum AnyCache {
     /// Full precision.
     Full(FullCache),
@@ -37,6 +38,17 @@ pub enum AnyCache {
 }
 
 impl AnyCache {
+    /// The same tokens, for a sequence of its own whose queries read what `units` says: how prompts that begin
+    /// alike share what they have in common. Its part of the prompt is a unit of its own, see
+    /// [`Units::open_prefix`].
+    pub fn fork(&self, units: &Units) -> Self {
+        match self {
+            Self::Full(cache) => Self::Full(cache.clone()),
+            Self::Simulated(cache) => Self::Simulated(cache.fork(units)),
+            Self::Packed(cache) => Self::Packed(cache.fork(units)),
+        }
+    }
+
     fn inner(&self) -> &dyn LayerCache {
         match self {
             Self::Full(cache) => cache,

@@ -6,6 +6,7 @@ use super::fused::{ByHead, attend_fused};
 use super::{CacheError, CodedTensor, HeadShape, LayerCache, Memory, Rows};
 
 /// Keys and values as they are: the reference that every precision map is measured against.
+#[derive(Clone)]
 pub struct FullCache {
     shape: HeadShape,
     window: Option<usize>,

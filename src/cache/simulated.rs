@@ -14,6 +14,7 @@ pub type KeyBiasTable = Arc<[f32]>;
 ///
 /// A query's numbers are the same bits alone or among others, so one pass equals any other way of feeding the
 /// tokens; single queries therefore do not go through the fused kernel, which adds in another order.
+#[derive(Clone)]
 pub struct SimulatedCache {
     shape: HeadShape,
     window: Option<usize>,
@@ -40,6 +41,11 @@ impl SimulatedCache {
         let keys = CodedTensor::new(scheme, Tensor::Keys, pair.key, shape.stored(), bias)?;
         let values = CodedTensor::new(scheme, Tensor::Values, pair.value, shape.stored(), None)?;
         Ok(Self { shape, window, units, keys, values })
+    }
+
+    /// The same tokens, for a sequence of its own whose queries read what `units` says.
+    pub fn fork(&self, units: &Units) -> Self {
+        Self { units: units.clone(), ..self.clone() }
     }
 }
 

@@ -24,6 +24,11 @@ impl Units {
         Self { ends: vec![prefix_len, prompt_len], prefill }
     }
 
+    /// A prefix of prompts that are not known yet; a cache that holds it is forked for each of them.
+    pub fn open_prefix(prefix_len: usize, prefill: Prefill) -> Self {
+        Self::with_prefix(prefix_len, usize::MAX, prefill)
+    }
+
     /// Leading tokens that the query at `position` reads as codes, where `frozen(n)` of n cached tokens are.
     pub fn frozen_for(&self, position: usize, frozen: impl Fn(usize) -> usize) -> usize {
         match self.ends.iter().find(|&&end| position < end) {

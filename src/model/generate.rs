@@ -84,7 +84,7 @@ pub struct Chosen {
 /// kept as the last one; a prompt that waits enters as soon as another has left its lane.
 ///
 /// A prompt's continuation does not depend on the prompts beside it. `caches` makes the caches of a prompt, whose
-/// number it is given. `each` hears of every token as it is chosen and may break all off, which leaves the
+/// number it is given: empty ones, or such as hold a prefix that the prompt follows. `each` hears of every token as it is chosen and may break all off, which leaves the
 /// continuations as they are.
 ///
 /// # Errors

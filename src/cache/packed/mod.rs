@@ -24,6 +24,7 @@ const FEW: usize = 8;
 /// Few queries (a step of decoding) go through the fused kernel, which adds in another order than the simulated
 /// cache: outputs agree to rounding. Many (a prompt) go through the simulated cache's own products over one
 /// dequantized head at a time: outputs are the same bits.
+#[derive(Clone)]
 pub struct PackedCache {
     shape: HeadShape,
     window: Option<usize>,
@@ -51,6 +52,11 @@ impl PackedCache {
         let keys = PackedTensor::new(scheme, Tensor::Keys, pair.key, shape, bias)?;
         let values = PackedTensor::new(scheme, Tensor::Values, pair.value, shape, None)?;
         Ok(Self { shape, window, units, keys, values, hadamard: scheme.hadamard })
+    }
+
+    /// The same tokens, for a sequence of its own whose queries read what `units` says.
+    pub fn fork(&self, units: &Units) -> Self {
+        Self { units: units.clone(), ..self.clone() }
     }
 
     /// Leading tokens that the query at `position` reads as codes, of keys and of values.

@@ -13,6 +13,7 @@ use crate::quant::{Axis, CodecOptionsError, Scheme, Tensor};
 /// Tokens are coded as [`CodedTensor`](crate::cache::CodedTensor) codes them, and the same group for group. A
 /// token that has frozen is held exact as well until [`settle`](Self::settle), because queries that came with it
 /// may read it so.
+#[derive(Clone)]
 pub(super) struct PackedTensor {
     scheme: Arc<Scheme>,
     tensor: Tensor,
@@ -25,6 +26,7 @@ pub(super) struct PackedTensor {
     tail_start: usize,
 }
 
+#[derive(Clone)]
 struct Head {
     sinks: Vec<f32>,
     /// `None` at 16 bits.

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::cache::{NoKeyBias, SimulatedCache, Simulation};
+use crate::cache::{CacheKind, NoKeyBias, SimulatedCache, Simulation};
 use crate::precision::{Bits, PrecisionPair};
 use crate::quant::{Codebook, Group, KeyBias, Metadata, OneBit, Prefill, Zero};
 
@@ -34,6 +34,13 @@ impl Layer {
     fn new(shape: HeadShape, tokens: usize) -> Self {
         let (q, kv) = (tokens * shape.q_width(), tokens * shape.kv_width());
         Self { shape, q: noise(q, 1), k: noise(kv, 2), v: noise(kv, 3) }
+    }
+
+    /// The inputs from a token on.
+    fn from(&self, token: usize) -> Self {
+        let from = |data: &[f32], width: usize| data[token * width..].to_vec();
+        let (qw, kvw) = (self.shape.q_width(), self.shape.kv_width());
+        Self { shape: self.shape, q: from(&self.q, qw), k: from(&self.k, kvw), v: from(&self.v, kvw) }
     }
 
     /// The outputs of all tokens, fed in `chunks`.
@@ -140,6 +147,29 @@ fn a_continuation_in_chunks_equals_the_simulation() {
     for chunks in [vec![20, 7, 7, 33, 33, 20], vec![20, 3, 5, 8, 2, 40, 42]] {
         for (found, expected) in run(&chunks).iter().zip(&expected) {
             assert!((found - expected).abs() < 1e-5, "{found} is not {expected}");
+        }
+    }
+}
+
+#[test]
+fn a_prefix_that_is_shared_reads_as_if_each_had_its_own() {
+    let shape = HeadShape { n_heads: 4, n_kv_heads: 2, head_dim: 32 };
+    let layer = Layer::new(shape, 150);
+    let mut scheme = Scheme::kivi();
+    scheme.value.residual = 16;
+    for prefill in [Prefill::Dequantized, Prefill::Exact] {
+        scheme.prefill = prefill;
+        let simulation = simulation(&scheme, shape, None);
+        for kind in [CacheKind::Full, CacheKind::Simulated, CacheKind::Packed] {
+            let empty = |units: &Units| simulation.any_layer(kind, 0, pair(2, 3), units).expect("codecs");
+            let units = Units::with_prefix(70, 110, prefill);
+            let whole = layer.outputs(&mut empty(&units), &[110, 40]);
+            let mut shared = empty(&Units::open_prefix(70, prefill));
+            let mut found = layer.outputs(&mut shared, &[70]);
+            let rest = layer.from(70);
+            found.extend(rest.outputs(&mut shared.fork(&units), &[40, 40]));
+            assert_eq!(found, whole, "{kind} {prefill:?}");
+            assert_eq!(shared.len(), 70, "a fork leaves what it comes from as it is");
         }
     }
 }

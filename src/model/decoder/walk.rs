@@ -104,7 +104,8 @@ impl<B: DecoderBackend> Decoder<B> {
         Ok(in_order(threads, states.len(), end)?.into_iter().flatten().collect())
     }
 
-    /// Prompts into caches, side by side; `caches` makes the empty ones of a prompt, one a layer.
+    /// Prompts into caches, side by side; `caches` makes those of a prompt, one a layer: empty ones, or such as
+    /// hold what precedes it.
     ///
     /// # Errors
     /// What `caches` or a cache says, the latter with the layer's number.
@@ -170,8 +171,10 @@ where
 
     fn begin(&self, unit: usize) -> Result<Prompt<B, C>, ModelError> {
         let tokens = self.prompts[unit];
-        let angles = self.decoder.angles(0, tokens.len());
-        Ok(Prompt { hidden: self.decoder.embed(tokens), angles, caches: (self.caches)(unit)? })
+        let caches = (self.caches)(unit)?;
+        let start = caches.first().map_or(0, LayerCache::len);
+        let angles = self.decoder.angles(start, tokens.len());
+        Ok(Prompt { hidden: self.decoder.embed(tokens), angles, caches })
     }
 
     fn layer(&self, layer: &OpenLayer<'_, B>, state: &mut Prompt<B, C>) -> Result<(), ModelError> {
