@@ -132,6 +132,46 @@ pub(super) fn cell_memory(
     })
 }
 
+/// What the caches of a lane are made for.
+pub(super) struct LaneCost<'a> {
+    pub(super) kind: CacheKind,
+    pub(super) scheme: &'a Scheme,
+    pub(super) map: &'a PrecisionMap,
+}
+
+/// How many lanes of the given kinds memory has room for, all of them `longest` tokens long; no more than `wanted`.
+///
+/// Refuses where not even one fits.
+pub(super) fn lanes(
+    wanted: usize,
+    costs: &[LaneCost<'_>],
+    longest: usize,
+    session: &Session<'_>,
+) -> Result<usize, StageError> {
+    let Some(free) = session.context.available_memory else { return Ok(wanted) };
+    let config = session.checkpoint.config();
+    let weights = if session.context.device.shares_memory() { weight_bytes(config) } else { 0 };
+    let (mut lane, mut tables) = (1, 0_u64);
+    for cost in costs {
+        let own = CacheCost { kind: cost.kind, scheme: cost.scheme, shape: config.head_shape().stored() };
+        lane = own.bytes(cost.map, longest).max(lane);
+        tables = tables.saturating_add(own.key_bias_bytes(cost.map, longest));
+    }
+    let fixed = weights.saturating_add(tables);
+    match usize::try_from(free.saturating_sub(fixed) / lane).unwrap_or(usize::MAX) {
+        0 => Err(StageError::Unmet {
+            message: format!(
+                "the longest item may take {} of cache beside {} of weights, but {} of memory are free",
+                size(lane),
+                size(fixed),
+                size(free)
+            ),
+            hint: Some("ask for shorter items, or use a packed cache of fewer bits".into()),
+        }),
+        room => Ok(wanted.min(room)),
+    }
+}
+
 /// What one lane's caches hold at least; room to grow comes on top.
 struct CacheCost<'a> {
     kind: CacheKind,
