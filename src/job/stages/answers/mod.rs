@@ -7,7 +7,7 @@ mod save;
 use super::session::Session;
 use super::{Configuration, StageError, fit};
 use crate::cache::{CacheKind, Simulation};
-use crate::model::{BosPolicy, DecoderBackend, ModelError};
+use crate::model::{BosPolicy, DecoderBackend, ModelError, Tokenizer};
 use crate::precision::{PrecisionMap, PrecisionPair, equivalent_bits, storage_bits};
 use crate::quant::Scheme;
 use crate::score::{Configured, Question, Reply, answer, simulation};
@@ -24,56 +24,111 @@ pub(super) fn run<B: DecoderBackend>(
     request: &AnswerRequest,
     session: &Session<'_>,
 ) -> Result<Vec<AccuracyRow>, StageError> {
-    let task = request.spec.check()?;
-    let configurations = with_full(&request.configurations);
-    let maps = configurations.iter().map(|configuration| session.map(configuration));
-    let maps = maps.collect::<Result<Vec<PrecisionMap>, _>>()?;
-    let tokenizer = session.tokenizer()?;
-    let count = |text: &str| tokenizer.encode_from_start(text, BosPolicy::Auto).map_or(0, |ids| ids.len());
-    let found = answers::items(&request.spec, &count)?;
-    let asked = encode::encode(found.items, session, &tokenizer)?;
-    let longest = asked.questions.iter().map(Question::longest).max().unwrap_or(0);
-    let kind = |index: usize| if index == 0 { CacheKind::Full } else { request.cache };
-    let costs: Vec<fit::LaneCost<'_>> = configurations
-        .iter()
-        .zip(&maps)
-        .enumerate()
-        .map(|(index, (configuration, map))| fit::LaneCost {
-            kind: kind(index),
-            scheme: &configuration.scheme,
-            map,
-        })
-        .collect();
-    let lanes = fit::lanes(request.lanes, &costs, longest, session)?;
-
-    let decoder = session.decoder::<B>()?;
-    let made =
-        configurations.iter().map(|configuration| simulation(&decoder, &configuration.scheme, longest));
-    let made: Vec<Simulation> = made.collect::<Result<_, _>>().map_err(ModelError::from)?;
-    let configured: Vec<Configured<'_>> = made
-        .iter()
-        .zip(&maps)
-        .enumerate()
-        .map(|(index, (simulation, map))| Configured { simulation, kind: kind(index), map })
-        .collect();
-    let observer = session.observer();
-    observer.begin(task.name(), (asked.questions.len() * configured.len()) as u64, "answers");
-    let widths = (lanes, session.context.threads);
-    let replies = answer(&decoder, &tokenizer, &configured, &asked.questions, widths, observer)?;
-    observer.end(&summary(&asked, found.examples_left_out, task, lanes));
-
-    let graded: Vec<Vec<Grade>> = replies.iter().map(|replies| grade(task, &asked.items, replies)).collect();
-    let results =
-        Results { task, asked: &asked, configurations: &configurations, replies: &replies, graded: &graded };
+    let plan = Plan::prepare(request, session)?;
+    let replies = plan.answer::<B>()?;
+    let graded: Vec<Vec<Grade>> =
+        replies.iter().map(|replies| grade(plan.task, &plan.asked.items, replies)).collect();
+    let results = Results {
+        task: plan.task,
+        asked: &plan.asked,
+        configurations: &plan.configurations,
+        replies: &replies,
+        graded: &graded,
+    };
     if let Some(path) = &request.save {
         save::write(path, &results, request, session)?;
     }
-    let mut rows = Vec::new();
-    for (configuration, map) in configurations.iter().zip(&maps) {
-        let bits = Bits::of(configuration, map, longest, session);
-        rows.extend(results.rows(rows.len() / task.metrics().len(), bits, request.spec.seed)?);
+    let rows = plan.maps.iter().enumerate().map(|(configuration, map)| {
+        let bits = Bits::of(&plan.configurations[configuration], map, plan.longest, session);
+        results.rows(configuration, bits, request.spec.seed)
+    });
+    Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// Everything that can be checked before a weight is read.
+struct Plan<'a> {
+    request: &'a AnswerRequest,
+    session: &'a Session<'a>,
+    task: &'static dyn AnswerTask,
+    /// Full precision first.
+    configurations: Vec<Configuration>,
+    maps: Vec<PrecisionMap>,
+    tokenizer: Tokenizer,
+    asked: encode::Asked,
+    /// Items left out because they are worked examples.
+    examples: usize,
+    /// Tokens of the longest item with its answer.
+    longest: usize,
+    lanes: usize,
+}
+
+impl<'a> Plan<'a> {
+    fn prepare(request: &'a AnswerRequest, session: &'a Session<'a>) -> Result<Self, StageError> {
+        let task = request.spec.check()?;
+        let configurations = with_full(&request.configurations);
+        let maps = configurations.iter().map(|configuration| session.map(configuration));
+        let maps = maps.collect::<Result<_, _>>()?;
+        let tokenizer = session.tokenizer()?;
+        let count =
+            |text: &str| tokenizer.encode_from_start(text, BosPolicy::Auto).map_or(0, |ids| ids.len());
+        let found = answers::items(&request.spec, &count)?;
+        let asked = encode::encode(found.items, session, &tokenizer)?;
+        let longest = asked.questions.iter().map(Question::longest).max().unwrap_or(0);
+        let examples = found.examples_left_out;
+        let lanes = request.lanes;
+        let plan =
+            Self { request, session, task, configurations, maps, tokenizer, asked, examples, longest, lanes };
+        let lanes = fit::lanes(lanes, &plan.costs(), longest, session)?;
+        Ok(Self { lanes, ..plan })
     }
-    Ok(rows)
+
+    /// What the cache of a configuration is.
+    fn kind(&self, configuration: usize) -> CacheKind {
+        if configuration == 0 { CacheKind::Full } else { self.request.cache }
+    }
+
+    fn costs(&self) -> Vec<fit::LaneCost<'_>> {
+        let both = self.configurations.iter().zip(&self.maps).enumerate();
+        both.map(|(index, (configuration, map))| fit::LaneCost {
+            kind: self.kind(index),
+            scheme: &configuration.scheme,
+            map,
+        })
+        .collect()
+    }
+
+    /// One row a configuration, one reply an item.
+    fn answer<B: DecoderBackend>(&self) -> Result<Vec<Vec<Reply>>, StageError> {
+        let decoder = self.session.decoder::<B>()?;
+        let make = |configuration: &Configuration| simulation(&decoder, &configuration.scheme, self.longest);
+        let made: Vec<Simulation> =
+            self.configurations.iter().map(make).collect::<Result<_, _>>().map_err(ModelError::from)?;
+        let both = made.iter().zip(&self.maps).enumerate();
+        let configured: Vec<Configured<'_>> = both
+            .map(|(index, (simulation, map))| Configured { simulation, kind: self.kind(index), map })
+            .collect();
+        let (observer, questions) = (self.session.observer(), &self.asked.questions);
+        observer.begin(self.task.name(), (questions.len() * configured.len()) as u64, "answers");
+        let widths = (self.lanes, self.session.context.threads);
+        let replies = answer(&decoder, &self.tokenizer, &configured, questions, widths, observer)?;
+        observer.end(&self.summary());
+        Ok(replies)
+    }
+
+    fn summary(&self) -> String {
+        let count = self.asked.items.len();
+        let mut text = format!("{}: {count} items, {} lanes at most", self.task.name(), self.lanes);
+        for (number, what) in [
+            (self.asked.skipped, "left out, longer than the context"),
+            (self.asked.cut, "cut in the middle to fit the context"),
+            (self.examples, "left out, among the worked examples"),
+        ] {
+            if number > 0 {
+                text += &format!("; {number} {what}");
+            }
+        }
+        text + &format!("\n{count} items cannot show a difference below {:.3}", least_detectable(count))
+    }
 }
 
 /// Full precision, and then the others.
@@ -88,21 +143,6 @@ fn with_full(others: &[Configuration]) -> Vec<Configuration> {
 
 fn grade(task: &dyn AnswerTask, items: &[Item], replies: &[Reply]) -> Vec<Grade> {
     items.iter().zip(replies).map(|(item, reply)| task.grade(item, &reply.response)).collect()
-}
-
-fn summary(asked: &encode::Asked, examples: usize, task: &dyn AnswerTask, lanes: usize) -> String {
-    let count = asked.items.len();
-    let mut text = format!("{}: {count} items, {lanes} lanes at most", task.name());
-    for (number, what) in [
-        (asked.skipped, "left out, longer than the context"),
-        (asked.cut, "cut in the middle to fit the context"),
-        (examples, "left out, among the worked examples"),
-    ] {
-        if number > 0 {
-            text += &format!("; {number} {what}");
-        }
-    }
-    text + &format!("\n{count} items cannot show a difference below {:.3}", least_detectable(count))
 }
 
 /// All that was asked and answered.

@@ -3,8 +3,6 @@
 mod sets;
 mod template;
 
-use std::path::Path;
-
 use super::metric::{best, characters, classification, f1, numbers, rouge_l, similarity, words};
 use super::records::{Record, json};
 use super::{
@@ -120,10 +118,6 @@ fn first_line(text: &str) -> &str {
 fn code_line(text: &str) -> &str {
     let is_code = |line: &&str| !["`", "#", "//"].iter().any(|mark| line.contains(mark));
     text.trim_start_matches('\n').lines().find(is_code).unwrap_or_default()
-}
-
-fn read(path: &Path) -> Result<String, AnswerError> {
-    super::records::read(path)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::super::AnswerError;
+use super::super::{AnswerError, records};
 use super::sets::{self, Set};
 
 /// Prompt texts that take the place of our own, by set.
@@ -14,7 +14,7 @@ impl Templates {
         let Some(path) = path else { return Ok(Self::default()) };
         let wrong =
             |message: String| AnswerError::Line { path: path.to_owned(), place: "templates".into(), message };
-        let texts: BTreeMap<String, String> = serde_yaml::from_str(&super::read(path)?)
+        let texts: BTreeMap<String, String> = serde_yaml::from_str(&records::read(path)?)
             .map_err(|error| wrong(format!("expected a text for each set: {error}")))?;
         for (name, text) in &texts {
             if sets::set(name).is_none() {
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_text_without_context_is_refused() {
-        let file = super::super::super::records::tests::file("qasper: 'only {input}'\n");
+        let file = records::tests::file("qasper: 'only {input}'\n");
         let error = Templates::read(Some(file.path())).expect_err("no context").to_string();
         assert!(error.ends_with("the text of `qasper` has no `{context}`"), "{error}");
     }
