@@ -80,6 +80,17 @@ pub struct Chosen {
     pub is_last: bool,
 }
 
+/// What becomes of a continuation, and of all, once a token is heard of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It goes on, unless this token ends it.
+    GoOn,
+    /// It ends here, and a prompt that waits takes its lane.
+    Leave,
+    /// All end here.
+    Stop,
+}
+
 /// Continues many prompts, none of them empty, until `max_new` tokens or an end-of-sequence token each, which is
 /// kept as the last one; a prompt that waits enters as soon as another has left its lane.
 ///
@@ -95,6 +106,23 @@ pub fn continue_many<B: DecoderBackend, C: LayerCache>(
     prompts: &[&[u32]],
     batch: &Batch,
     mut each: impl FnMut(Chosen) -> ControlFlow<()>,
+) -> Result<Vec<Vec<u32>>, ModelError> {
+    continue_each(decoder, caches, prompts, batch, |chosen| match each(chosen) {
+        ControlFlow::Continue(()) => Next::GoOn,
+        ControlFlow::Break(()) => Next::Stop,
+    })
+}
+
+/// As [`continue_many`], and `each` may end a single continuation too.
+///
+/// # Errors
+/// As [`continue_many`].
+pub fn continue_each<B: DecoderBackend, C: LayerCache>(
+    decoder: &Decoder<B>,
+    caches: impl Fn(usize) -> Result<Vec<C>, ModelError> + Sync,
+    prompts: &[&[u32]],
+    batch: &Batch,
+    mut each: impl FnMut(Chosen) -> Next,
 ) -> Result<Vec<Vec<u32>>, ModelError> {
     let mut continuations = vec![Vec::new(); prompts.len()];
     let mut waiting = 0..if batch.max_new == 0 { 0 } else { prompts.len() };
@@ -116,11 +144,10 @@ pub fn continue_many<B: DecoderBackend, C: LayerCache>(
             let tokens = &mut continuations[prompt];
             tokens.push(token);
             let is_last = tokens.len() == batch.max_new || is_end(decoder, token);
-            if each(Chosen { prompt, token, is_last }).is_break() {
-                return Ok(continuations);
-            }
-            if !is_last {
-                going.push(lane);
+            match each(Chosen { prompt, token, is_last }) {
+                Next::Stop => return Ok(continuations),
+                Next::GoOn if !is_last => going.push(lane),
+                Next::GoOn | Next::Leave => {}
             }
         }
     }

@@ -5,6 +5,8 @@
 //! depends on the map, the document and the build; not on what else is scored with it, nor on the threads.
 //! Knows no searcher. Read on in [`Scorer`].
 
+mod answers;
+mod prefixes;
 mod reference;
 mod scorer;
 mod side;
@@ -15,6 +17,7 @@ use crate::cache::{NoKeyBias, Simulation};
 use crate::model::{Decoder, DecoderBackend};
 use crate::quant::Scheme;
 
+pub use answers::{Configured, Question, Reply, TokenAsk, answer};
 pub use scorer::{ScoreError, Scorer};
 pub use tally::{Objective, Tally};
 pub use windows::{WindowScores, score_windows};

@@ -5,9 +5,11 @@
 //! bound ([`choose`]), and, per bit budget, the one of least loss ([`best_within`]). What is reported is the chosen
 //! map's loss on a third split, read once. All of it is **ours**: KVTuner reports the scores it searched on.
 
+mod accuracy;
 mod bootstrap;
 mod choose;
 
+pub use accuracy::{Accuracy, Difference, accuracy, difference, least_detectable, mcnemar};
 pub use bootstrap::{Bootstrap, DocumentLoss, Estimate, FEWEST_DOCUMENTS, estimate, paired};
 pub use choose::{BIT_BUDGETS, Choice, Scored, best_within, choose};
 

@@ -16,6 +16,7 @@
 //! documents leaves those before as they were (`plain-text` draws all splits at once and makes no such
 //! promise). All generated text is **ours**.
 
+pub mod answers;
 mod arithmetic;
 mod error;
 mod grow;

@@ -62,6 +62,12 @@ impl Task for RulerNiah {
     }
 }
 
+/// Something to have a magic number: `amber-anchor-42`.
+pub(super) fn key(rng: &mut ChaCha8Rng) -> String {
+    let (kind, thing) = (pick(rng, &KINDS), pick(rng, &THINGS));
+    format!("{kind}-{thing}-{}", rng.random_range(10..100))
+}
+
 struct Needle {
     key: String,
     number: u32,
@@ -72,8 +78,7 @@ struct Needle {
 impl Needle {
     fn draw(rng: &mut ChaCha8Rng, keys: &mut HashSet<String>) -> Result<Self, TaskError> {
         for _ in 0..ATTEMPTS {
-            let (kind, thing) = (pick(rng, &KINDS), pick(rng, &THINGS));
-            let key = format!("{kind}-{thing}-{}", rng.random_range(10..100));
+            let key = key(rng);
             if keys.insert(key.clone()) {
                 let number = rng.random_range(1_000_000..10_000_000);
                 return Ok(Self { key, number, depth: rng.random_range(0.0..=1.0) });

@@ -6,6 +6,7 @@ mod help;
 mod jobs;
 mod models;
 mod plots;
+mod questions;
 mod runs;
 mod tiny;
 

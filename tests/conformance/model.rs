@@ -1,6 +1,10 @@
 use std::ops::ControlFlow;
 
+use kvtune::cache::{CacheKind, Units};
 use kvtune::model::{generate, to_host};
+use kvtune::precision::PrecisionMap;
+use kvtune::quant::Scheme;
+use kvtune::score::simulation;
 
 use crate::fixture::{all, numbers};
 
@@ -61,6 +65,28 @@ fn prompts_side_by_side_go_on_as_each_does_alone() {
         for (prompt, together) in prompts.iter().zip(&together) {
             let alone = generate::greedy(&model.decoder, &mut caches(), prompt, 12, go_on).unwrap();
             assert_eq!(&alone, together, "{}", model.name);
+        }
+    }
+}
+
+#[test]
+fn a_prefix_that_prompts_share_is_read_as_if_each_had_its_own() {
+    let map = |layers| PrecisionMap::uniform(layers, "K4V2".parse().unwrap());
+    for model in all() {
+        let (decoder, ids) = (&model.decoder, &model.ids[..60]);
+        let simulation = simulation(decoder, &Scheme::kivi(), ids.len()).unwrap();
+        let prefill = simulation.scheme().prefill;
+        for kind in [CacheKind::Full, CacheKind::Simulated, CacheKind::Packed] {
+            let empty = |units: &Units| {
+                simulation.any(kind, &map(decoder.config().num_hidden_layers), units).unwrap()
+            };
+            let units = Units::with_prefix(40, 60, prefill);
+            let whole = to_host(decoder.forward(ids, &mut empty(&units)).unwrap());
+            let mut shared = empty(&Units::open_prefix(40, prefill));
+            decoder.forward(&ids[..40], &mut shared).unwrap();
+            let mut forked: Vec<_> = shared.iter().map(|cache| cache.fork(&units)).collect();
+            let rest = to_host(decoder.forward(&ids[40..], &mut forked).unwrap());
+            assert_eq!(rest, whole[whole.len() - rest.len()..], "{} {kind}", model.name);
         }
     }
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::typed::{at_least_one, repeats, window};
+use super::typed::{at_least_one, lanes, repeats, window};
 use super::{FormatArgs, WeightArgs};
 use crate::bench::Cell;
 use crate::cache::CacheKind;
+use crate::model::generate::LANES;
 use crate::precision::PrecisionPair;
 
 /// What is compared with full precision.
@@ -28,16 +29,20 @@ pub(in crate::cli) struct MapsArgs {
 #[command(after_long_help = "\
 Examples:
   kvtune eval -m smollm2-135m text.txt --uniform KV8,KV4,KV2
-  kvtune eval -m smollm2-135m text.txt -p runs/smollm2-135m/kivi/precision.yaml --format csv")]
+  kvtune eval -m smollm2-135m text.txt -p runs/smollm2-135m/kivi/precision.yaml --format csv
+  kvtune eval -m smollm2-135m --task ruler-niah-single --length 1024 --items 20 --uniform KV4
+  kvtune eval -m smollm2-135m --task gsm8k --data test.jsonl --train train.jsonl --shots 4 --uniform KV8,KV4")]
 pub(in crate::cli) struct EvalArgs {
-    /// The text
-    #[arg(value_name = "TEXT")]
-    pub(in crate::cli) text: PathBuf,
+    /// The text, for perplexity; or a task with `--task`
+    #[arg(value_name = "TEXT", required_unless_present = "task")]
+    pub(in crate::cli) text: Option<PathBuf>,
     /// The model
     #[arg(short, long, value_name = "MODEL")]
     pub(in crate::cli) model: String,
     #[command(flatten)]
     pub(in crate::cli) maps: MapsArgs,
+    #[command(flatten)]
+    pub(in crate::cli) task: TaskArgs,
     /// Tokens of a window
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = window)]
     pub(in crate::cli) window: usize,
@@ -51,6 +56,45 @@ pub(in crate::cli) struct EvalArgs {
     pub(in crate::cli) weights: WeightArgs,
     #[command(flatten)]
     pub(in crate::cli) format: FormatArgs,
+}
+
+/// Questions whose right answer is known.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Task")]
+pub(in crate::cli) struct TaskArgs {
+    /// Questions to ask in place of a text: gsm8k, mmlu, ruler-niah-single, …; a wrong name lists all
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) task: Option<String>,
+    /// The task's questions, a file or a folder, as published
+    #[arg(long, value_name = "PATH", requires = "task")]
+    pub(in crate::cli) data: Option<PathBuf>,
+    /// Where worked examples are taken from
+    #[arg(long, value_name = "PATH", requires = "task")]
+    pub(in crate::cli) train: Option<PathBuf>,
+    /// Worked examples before each question; the task's own number with `--train`
+    #[arg(long, value_name = "N", requires = "task")]
+    pub(in crate::cli) shots: Option<usize>,
+    /// Questions at most, from the start; 50 where they are generated
+    #[arg(long, value_name = "N", requires = "task")]
+    pub(in crate::cli) items: Option<usize>,
+    /// Tokens of a generated prompt with its answer; 1024 by default
+    #[arg(long, value_name = "TOKENS", requires = "task")]
+    pub(in crate::cli) length: Option<usize>,
+    /// Prompt texts in place of kvtune's own, YAML or JSON (longbench)
+    #[arg(long, value_name = "FILE", requires = "task")]
+    pub(in crate::cli) template: Option<PathBuf>,
+    /// Tokens of an answer at most, in place of the task's own number
+    #[arg(short = 'n', long, value_name = "N", requires = "task")]
+    pub(in crate::cli) max_new_tokens: Option<usize>,
+    /// Decides which examples are drawn and what is generated
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "task")]
+    pub(in crate::cli) seed: u64,
+    /// Save every answer as JSON lines
+    #[arg(long, value_name = "FILE", requires = "task")]
+    pub(in crate::cli) answers: Option<PathBuf>,
+    /// Questions times configurations that go side by side, at most
+    #[arg(long, value_name = "N", default_value_t = LANES, value_parser = lanes, requires = "task")]
+    pub(in crate::cli) lanes: usize,
 }
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(super) use self::compare::{BenchArgs, EvalArgs, MapsArgs};
+pub(super) use self::compare::{BenchArgs, EvalArgs, MapsArgs, TaskArgs};
 pub(super) use self::generate::{Cache, CacheArgs, GenerateArgs, SamplingArgs};
 
 use self::typed::threads;
@@ -103,7 +103,7 @@ pub(in crate::cli) enum Command {
     Model(ModelCommand),
     /// Continue a prompt, or many side by side, with the cache of your choice
     Generate(GenerateArgs),
-    /// Compare cache precisions on a text: perplexity, KL divergence, flips
+    /// Compare cache precisions on a text (perplexity, KL, flips) or on questions (accuracy)
     Eval(EvalArgs),
     /// Measure time and memory of cache precisions, batch by length
     Bench(BenchArgs),

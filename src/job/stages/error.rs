@@ -9,6 +9,7 @@ use crate::select::SelectError;
 use crate::sensitivity::SensitivityError;
 use crate::space::{ClusterParamsError, SpaceError};
 use crate::tasks::TaskError;
+use crate::tasks::answers::AnswerError;
 use crate::trace::TraceError;
 
 /// Why a stage did not do what was asked.
@@ -29,6 +30,9 @@ pub enum StageError {
     /// The prompts.
     #[error(transparent)]
     Task(#[from] TaskError),
+    /// The questions.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
     /// The trace.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -101,6 +105,7 @@ impl StageError {
             Self::File(error) => error.hint(),
             Self::Plot(error) => error.hint(),
             Self::Task(error) => error.hint(),
+            Self::Answer(error) => error.hint(),
             Self::Trace(error) => error.hint(),
             Self::NoMap { .. } => {
                 Some("raise `search.max_loss` or the limit on bits; all files were written".into())
@@ -130,6 +135,7 @@ impl StageError {
             Self::Job(error) => !matches!(error, JobError::Read { .. }),
             Self::Model(error) => matches!(error, ModelError::KeyBias(_) | ModelError::Width(_)),
             Self::Search(error) => !matches!(error, SearchError::Limit { .. }),
+            Self::Answer(error) => error.is_usage(),
             Self::Cluster(_) | Self::Budget { .. } => true,
             _ => false,
         }

@@ -5,6 +5,7 @@ use super::{BenchRequest, Generation, StageError};
 use crate::bench::Cell;
 use crate::cache::CacheKind;
 use crate::job::plan::size;
+use crate::model::WeightType;
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::quant::{KeyBias, LayerShape, Scheme, Tensor};
 
@@ -129,6 +130,47 @@ pub(super) fn cell_memory(
         ),
         hint: Some("choose smaller cells with `--cells`, or fewer configurations".into()),
     })
+}
+
+/// What the caches of a lane are made for.
+pub(super) struct LaneCost<'a> {
+    pub(super) kind: CacheKind,
+    pub(super) scheme: &'a Scheme,
+    pub(super) map: &'a PrecisionMap,
+}
+
+/// How many lanes of the given kinds memory has room for, all of them `longest` tokens long; no more than `wanted`.
+/// Beside them stand the weights and, of each kind, one prefix of `prefix` tokens.
+///
+/// Refuses where not even one fits.
+pub(super) fn lanes(
+    wanted: usize,
+    costs: &[LaneCost<'_>],
+    (prefix, longest): (usize, usize),
+    weights: WeightType,
+    session: &Session<'_>,
+) -> Result<usize, StageError> {
+    let Some(free) = session.context.available_memory else { return Ok(wanted) };
+    let shape = session.checkpoint.config().head_shape().stored();
+    let (mut lane, mut fixed) = (1, session.held(weights)?.bytes());
+    for cost in costs {
+        let own = CacheCost { kind: cost.kind, scheme: cost.scheme, shape };
+        lane = own.bytes(cost.map, longest).max(lane);
+        let shared = own.bytes(cost.map, prefix).saturating_add(own.key_bias_bytes(cost.map, longest));
+        fixed = fixed.saturating_add(shared);
+    }
+    match usize::try_from(free.saturating_sub(fixed) / lane).unwrap_or(usize::MAX) {
+        0 => Err(StageError::Unmet {
+            message: format!(
+                "the longest item may take {} of cache beside {} of weights and prefixes, but {} of memory are free",
+                size(lane),
+                size(fixed),
+                size(free)
+            ),
+            hint: Some("ask for shorter items, or use a packed cache of fewer bits".into()),
+        }),
+        room => Ok(wanted.min(room)),
+    }
 }
 
 /// What one lane's caches hold at least; room to grow comes on top.

@@ -1,5 +1,6 @@
 //! The stages of a job, in order; each reads the files of the ones before and writes its own.
 
+mod answers;
 mod bench;
 mod costs;
 mod error;
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 use crate::model::{DecoderBackend, Device, Registry, on_device};
 use crate::progress::Observer;
 
+pub use self::answers::{AccuracyRow, AnswerRequest};
 pub use self::error::StageError;
 pub use self::request::{
     BenchReport, BenchRequest, Configuration, ConfigurationBits, Continuation, Evaluation, EvaluationResult,
@@ -160,6 +162,17 @@ pub fn evaluate(request: &Evaluation, context: &Context<'_>) -> Result<Vec<Evalu
     on_device!(context.device, evaluate_on(request, &session))
 }
 
+/// Compares configurations on a task with answers, full precision first; one row a configuration and metric.
+///
+/// # Errors
+/// [`StageError`], before any weight is read where the task's files are not what it reads, a map is of another model
+/// or nothing fits the model's context.
+pub fn ask(request: &AnswerRequest, context: &Context<'_>) -> Result<Vec<AccuracyRow>, StageError> {
+    let job = Job { model: request.model.clone(), ..Job::default() };
+    let session = Session::open(&job, context)?;
+    on_device!(context.device, ask_on(request, &session))
+}
+
 /// Measures time and memory of configurations, full precision first.
 ///
 /// # Errors
@@ -198,6 +211,13 @@ fn evaluate_on<B: DecoderBackend>(
     session: &Session<'_>,
 ) -> Result<Vec<EvaluationResult>, StageError> {
     evaluate::run::<B>(request, session)
+}
+
+fn ask_on<B: DecoderBackend>(
+    request: &AnswerRequest,
+    session: &Session<'_>,
+) -> Result<Vec<AccuracyRow>, StageError> {
+    answers::run::<B>(request, session)
 }
 
 fn run_on<B: DecoderBackend>(job: &Job, stage: Stage, context: &Context<'_>) -> Result<Outcome, StageError> {

@@ -57,12 +57,8 @@ impl Prose {
 
     /// The first `n` sentences, in paragraphs, with `inserted` as a sentence of its own before sentence `at`.
     pub(super) fn text(&mut self, n: usize, inserted: Option<(usize, &str)>) -> String {
-        while self.sentences.len() < n {
-            let sentence = self.next_sentence();
-            self.sentences.push(sentence);
-        }
         let mut text = String::new();
-        for (index, sentence) in self.sentences[..n].iter().enumerate() {
+        for (index, sentence) in self.sentences(n).iter().enumerate() {
             if index > 0 {
                 text.push_str(if index.is_multiple_of(PARAGRAPH) { "\n\n" } else { " " });
             }
@@ -81,6 +77,15 @@ impl Prose {
             text.push_str(needle);
         }
         text
+    }
+
+    /// The first `n` sentences.
+    pub(super) fn sentences(&mut self, n: usize) -> &[String] {
+        while self.sentences.len() < n {
+            let sentence = self.next_sentence();
+            self.sentences.push(sentence);
+        }
+        &self.sentences[..n]
     }
 
     fn next_sentence(&mut self) -> String {
