@@ -150,7 +150,7 @@ fn what_contradicts_itself_is_a_typing_error() {
     let shown = refused(folder.path(), 2, &["--task", "gsm8"]);
     assert!(shown.ends_with("hint: did you mean `gsm8k`?\n"), "{shown}");
     insta::assert_snapshot!(refused(folder.path(), 2, &["--task", "ruler-vt", "--length", "100"]), @"
-    error: task `ruler-vt` cannot fill 100 tokens: its shortest prompt has 488 and 48 may follow
+    error: task `ruler-vt` cannot fill 100 tokens: its shortest prompt has 437 and 48 may follow
 
     hint: raise `--length`
     ");
@@ -201,4 +201,8 @@ fn perplexity_is_a_task_too() {
     assert!(plain.starts_with("exit 0\n--- stdout\nconfiguration,"), "{plain}");
     let task = eval(folder.path(), &[&["--task", "perplexity", "--data", "text.txt"][..], &more].concat());
     assert_eq!(plain, task);
+    // One byte is a token here, and each window of 64 bytes scores 63 of them: 6 windows, whatever their words.
+    let row = &rows(folder.path(), &["text.txt", "--window", "64", "--uniform", "KV4"])[0];
+    assert_eq!(row["perplexity"], row["byte_perplexity"]);
+    assert!(row["word_perplexity"].as_f64() > row["byte_perplexity"].as_f64(), "{row}");
 }

@@ -2,7 +2,7 @@ use super::session::Session;
 use super::{Configuration, Evaluation, EvaluationResult, StageError, fit};
 use crate::cache::Memory;
 use crate::job::plan::size;
-use crate::model::{BosPolicy, DecoderBackend, ModelError};
+use crate::model::{BosPolicy, DecoderBackend, ModelError, Tokenizer};
 use crate::precision::{PrecisionMap, equivalent_bits, storage_bits};
 use crate::score::{Objective, Tally, score_windows, simulation};
 
@@ -12,9 +12,11 @@ pub(super) fn run<B: DecoderBackend>(
     session: &Session<'_>,
 ) -> Result<Vec<EvaluationResult>, StageError> {
     fit::window(request.window, session)?;
-    let tokens = tokens(request, session)?;
+    let tokenizer = session.tokenizer()?;
+    let tokens = tokens(request, &tokenizer)?;
     let windows: Vec<&[u32]> =
         tokens.chunks_exact(request.window).take(request.windows.unwrap_or(usize::MAX)).collect();
+    let extent = Extent::of(&windows, &tokenizer)?;
     let maps = request.configurations.iter().map(|configuration| session.map(configuration));
     let maps = maps.collect::<Result<Vec<_>, _>>()?;
     let decoder = session.decoder::<B>(request.weights)?;
@@ -32,9 +34,9 @@ pub(super) fn run<B: DecoderBackend>(
             let tally = Tally::pooled(&scores.tallies);
             held += &memory_line(request, configuration, map, scores.memory, session);
             if results.is_empty() {
-                results.push(full(&tally));
+                results.push(full(&tally, extent));
             }
-            results.push(result(configuration, map, &tally, session, request.window));
+            results.push(result(configuration, map, (&tally, extent), session, request.window));
         }
     }
     observer.end(&format!("{} windows of {} tokens{held}", windows.len(), request.window));
@@ -46,10 +48,10 @@ fn by_scheme(request: &Evaluation) -> impl Iterator<Item = &[Configuration]> {
     request.configurations.chunk_by(|a, b| a.scheme == b.scheme)
 }
 
-fn tokens(request: &Evaluation, session: &Session<'_>) -> Result<Vec<u32>, StageError> {
+fn tokens(request: &Evaluation, tokenizer: &Tokenizer) -> Result<Vec<u32>, StageError> {
     let text = std::fs::read_to_string(&request.text)
         .map_err(|source| crate::report::FileError::Read { path: request.text.clone(), source })?;
-    let mut tokens = session.tokenizer()?.encode_from_start(&text, BosPolicy::Never)?;
+    let mut tokens = tokenizer.encode_from_start(&text, BosPolicy::Never)?;
     if tokens.len() < request.window {
         return Err(StageError::Unmet {
             message: format!(
@@ -65,15 +67,41 @@ fn tokens(request: &Evaluation, session: &Session<'_>) -> Result<Vec<u32>, Stage
     Ok(tokens)
 }
 
-fn full(tally: &Tally) -> EvaluationResult {
+/// How much text is scored: what follows the first token of each window.
+#[derive(Clone, Copy)]
+struct Extent {
+    words: usize,
+    bytes: usize,
+}
+
+impl Extent {
+    fn of(windows: &[&[u32]], tokenizer: &Tokenizer) -> Result<Self, StageError> {
+        let mut extent = Self { words: 0, bytes: 0 };
+        for window in windows {
+            let text = tokenizer.decode(&window[1..])?;
+            extent.words += text.split_whitespace().count();
+            extent.bytes += text.len();
+        }
+        Ok(extent)
+    }
+}
+
+/// exp of the negative log-likelihood over so many units.
+fn perplexity(nll: f64, units: usize) -> f64 {
+    (nll / units.max(1) as f64).exp()
+}
+
+fn full(tally: &Tally, extent: Extent) -> EvaluationResult {
     EvaluationResult {
         configuration: "full".into(),
         equivalent_bits: 16.0,
         storage_bits: 16.0,
-        perplexity: (tally.nll_full / tally.positions.max(1) as f64).exp(),
+        perplexity: perplexity(tally.nll_full, tally.positions as usize),
         kl: 0.0,
         flips: 0.0,
         positions: tally.positions as usize,
+        word_perplexity: perplexity(tally.nll_full, extent.words),
+        byte_perplexity: perplexity(tally.nll_full, extent.bytes),
     }
 }
 
@@ -104,7 +132,7 @@ fn bytes(configuration: &Configuration, map: &PrecisionMap, session: &Session<'_
 fn result(
     configuration: &Configuration,
     map: &PrecisionMap,
-    tally: &Tally,
+    (tally, extent): (&Tally, Extent),
     session: &Session<'_>,
     window: usize,
 ) -> EvaluationResult {
@@ -113,9 +141,11 @@ fn result(
         configuration: configuration.name.clone(),
         equivalent_bits: equivalent_bits(map, &widths).get(),
         storage_bits: storage_bits(bytes, &widths, window).bits,
-        perplexity: (tally.nll / tally.positions.max(1) as f64).exp(),
+        perplexity: perplexity(tally.nll, tally.positions as usize),
         kl: tally.mean(Objective::Kl),
         flips: tally.mean(Objective::Flips),
         positions: tally.positions as usize,
+        word_perplexity: perplexity(tally.nll, extent.words),
+        byte_perplexity: perplexity(tally.nll, extent.bytes),
     }
 }

@@ -144,4 +144,8 @@ pub struct EvaluationResult {
     pub flips: f64,
     /// Positions scored.
     pub positions: usize,
+    /// exp of the negative log-likelihood over the words (between white space) of the scored text.
+    pub word_perplexity: f64,
+    /// The same over its bytes.
+    pub byte_perplexity: f64,
 }

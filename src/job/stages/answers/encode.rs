@@ -73,26 +73,30 @@ struct Encoder<'a> {
 
 impl Encoder<'_> {
     fn question(&self, item: &Item) -> Result<Question, StageError> {
-        let (prefix, rest) = match &item.prompt {
-            ItemPrompt::Text { prefix, rest } => self.parts(prefix, rest, true)?,
+        // A template writes its own BOS.
+        let (prefix, rest, bos) = match &item.prompt {
+            ItemPrompt::Text { prefix, rest } => (prefix.clone(), rest.clone(), BosPolicy::Auto),
             ItemPrompt::Chat { examples, question } => {
                 let (prefix, rest) = self.conversation(examples, question)?;
-                // A template writes its own BOS.
-                self.parts(&prefix, &rest, false)?
+                (prefix, rest, BosPolicy::Never)
             }
         };
-        let ask = match &item.ask {
-            Ask::Write { stop, max_new_tokens } => {
-                TokenAsk::Write { stop: stop.clone(), max_new_tokens: *max_new_tokens }
-            }
-            Ask::Choose { continuations } => {
-                let tokens = continuations.iter().map(|text| self.tokenizer.encode(text));
-                TokenAsk::Choose { continuations: tokens.collect::<Result<_, _>>()? }
-            }
+        let question = Question {
+            ask: self.ask(&item.ask, &rest)?,
+            rest: match prefix.is_empty() {
+                true => self.tokenizer.encode_from_start(&rest, bos)?,
+                false => self.following(&prefix, &rest)?,
+            },
+            prefix: match prefix.is_empty() {
+                true => Vec::new(),
+                false => self.tokenizer.encode_from_start(&prefix, bos)?,
+            },
         };
-        let is_empty = match &ask {
-            TokenAsk::Write { .. } => rest.is_empty(),
-            TokenAsk::Choose { continuations } => rest.is_empty() || continuations.iter().any(Vec::is_empty),
+        let is_empty = match &question.ask {
+            TokenAsk::Write { .. } => question.rest.is_empty(),
+            TokenAsk::Choose { continuations } => {
+                question.rest.is_empty() || continuations.iter().any(Vec::is_empty)
+            }
         };
         if is_empty {
             return Err(StageError::Unmet {
@@ -100,17 +104,29 @@ impl Encoder<'_> {
                 hint: Some("every question and choice needs a text".into()),
             });
         }
-        Ok(Question { prefix, rest, ask })
+        Ok(question)
     }
 
-    /// The two parts by themselves; the token that begins a text, where the tokenizer asks for one, goes to the first
-    /// that is there.
-    fn parts(&self, prefix: &str, rest: &str, begins: bool) -> Result<(Vec<u32>, Vec<u32>), StageError> {
-        let policy = if begins { BosPolicy::Auto } else { BosPolicy::Never };
-        if prefix.is_empty() {
-            return Ok((Vec::new(), self.tokenizer.encode_from_start(rest, policy)?));
-        }
-        Ok((self.tokenizer.encode_from_start(prefix, policy)?, self.tokenizer.encode(rest)?))
+    fn ask(&self, ask: &Ask, rest: &str) -> Result<TokenAsk, StageError> {
+        Ok(match ask {
+            Ask::Write { stop, max_new_tokens } => {
+                TokenAsk::Write { stop: stop.clone(), max_new_tokens: *max_new_tokens }
+            }
+            Ask::Choose { continuations } => {
+                let tokens = continuations.iter().map(|text| self.following(rest, text));
+                TokenAsk::Choose { continuations: tokens.collect::<Result<_, _>>()? }
+            }
+        })
+    }
+
+    /// The tokens of a text as it stands behind another, which some tokenizers write otherwise than by itself; by itself
+    /// where the two have a token in common.
+    fn following(&self, before: &str, text: &str) -> Result<Vec<u32>, StageError> {
+        let whole = self.tokenizer.encode(&format!("{before}{text}"))?;
+        Ok(match whole.strip_prefix(&self.tokenizer.encode(before)?[..]) {
+            Some(own) => own.to_vec(),
+            None => self.tokenizer.encode(text)?,
+        })
     }
 
     /// The text of the worked examples, and the rest of the conversation up to where the model speaks.
