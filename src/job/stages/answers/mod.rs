@@ -128,7 +128,10 @@ impl<'a> Plan<'a> {
                 text += &format!("; {number} {what}");
             }
         }
-        text + &format!("\n{count} items cannot show a difference below {:.3}", least_detectable(count))
+        let least = least_detectable(count);
+        let shown =
+            if least > 1.0 { "any difference".into() } else { format!("a difference below {least:.3}") };
+        text + &format!("\n{count} items cannot show {shown}")
     }
 }
 
