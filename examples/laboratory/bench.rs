@@ -62,7 +62,7 @@ impl Measured {
         let loss = match objective {
             Objective::Flips => self.flips,
             Objective::Kl => self.kl,
-            Objective::Nll => self.nll,
+            Objective::Nll | Objective::Accuracy => self.nll,
         };
         Objectives { bits: self.equivalent_bits, loss }
     }

@@ -106,7 +106,7 @@ pub(crate) fn objectives(row: &EvaluationRow, objective: Objective) -> Objective
     let loss = match objective {
         Objective::Flips => row.flips,
         Objective::Kl => row.kl,
-        Objective::Nll => row.nll,
+        Objective::Nll | Objective::Accuracy => row.nll,
     };
     Objectives { bits: row.equivalent_bits, loss }
 }

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use crate::score::Objective;
 use crate::search::Algorithm;
 use crate::tasks::{DocumentCounts, TASKS, TaskError};
 use crate::trace::TraceParams;
 
+use super::answers::{AnswersSpec, ItemCounts, Questions};
 use super::error::JobError;
 use super::fields::join;
 use super::search_space::{Pairs, SearchSpace};
@@ -24,7 +26,10 @@ type Found = Option<(String, String)>;
 impl Job {
     pub(super) fn check(&self, path: &Path) -> Result<(), JobError> {
         let model = self.model.trim().is_empty().then(|| wrong("model", "is empty, expected a name or path"));
-        let found = model.or_else(|| trace(&self.trace)).or_else(|| search(&self.search));
+        let found = model
+            .or_else(|| trace(&self.trace))
+            .or_else(|| search(&self.search))
+            .or_else(|| answers(self.search.objective, self.answers.as_ref()));
         refuse(path, "", found)
     }
 }
@@ -77,6 +82,34 @@ fn search(search: &SearchSpec) -> Found {
         .or_else(|| search.max_bits.and_then(|bits| positive("search.max_bits", bits)))
         .or_else(|| limits(search))
         .or_else(|| needs_a_table(search))
+}
+
+fn answers(objective: Objective, answers: Option<&AnswersSpec>) -> Found {
+    let Some(answers) = answers else {
+        let message = "is `accuracy`, but the job has no `answers` that say what is asked\n\nhint: add \
+                       `answers: {tasks: [{task: ruler-niah-single, length: 512}]}`";
+        return (objective == Objective::Accuracy).then(|| wrong("search.objective", message));
+    };
+    if objective != Objective::Accuracy {
+        let message = format!("is `{objective}`, but the job has `answers`, which only `accuracy` looks at");
+        return Some(wrong("search.objective", &message));
+    }
+    let ItemCounts { search, select, test } = answers.items;
+    let no_task = answers.tasks.is_empty();
+    no_task
+        .then(|| wrong("answers.tasks", "names no task, expected one or more"))
+        .or_else(|| answers.tasks.iter().find_map(|questions| questions_of(questions, answers)))
+        .or_else(|| at_least_one("answers.items.search", search as usize))
+        .or_else(|| at_least_one("answers.items.select", select as usize))
+        .or_else(|| at_least_one("answers.items.test", test as usize))
+        .or_else(|| at_least_one("answers.block", answers.block))
+        .or_else(|| within("answers.lanes", answers.lanes, MAX_BATCH))
+}
+
+fn questions_of(questions: &Questions, answers: &AnswersSpec) -> Found {
+    let error = questions.spec(answers).check().err()?;
+    let message = error.hint().map_or_else(|| error.to_string(), |hint| format!("{error}\n\nhint: {hint}"));
+    Some(wrong("answers.tasks", &message))
 }
 
 fn limits(search: &SearchSpec) -> Found {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde_yaml::{Mapping, Value};
 
+use super::answers::AnswersSpec;
 use super::search_space::{ClusterSpec, SearchSpace};
 use super::spec::{CacheLimit, Job, SearchSpec, StorageLimit};
 use super::units::ByteSize;
@@ -23,7 +24,8 @@ pub(super) fn job_template() -> Value {
         ..SearchSpec::default()
     };
     let trace = TraceParams { path: Some(PathBuf::from("text")), shots: Some(1), ..TraceParams::default() };
-    serde_yaml::to_value(Job { trace, search, search_space: full_space(), ..Job::default() })
+    let answers = Some(AnswersSpec::default());
+    serde_yaml::to_value(Job { trace, search, answers, search_space: full_space(), ..Job::default() })
         .unwrap_or_default()
 }
 

@@ -4,6 +4,7 @@
 //! does not exist, a number out of range is a [`JobError`] that names file and field. Defaults stand beside the
 //! struct they belong to (`spec`, `search_space`); how a file becomes a struct is in `read` and `fields`.
 
+mod answers;
 mod check;
 mod error;
 mod fields;
@@ -15,6 +16,7 @@ mod spec;
 pub mod stages;
 mod units;
 
+pub use answers::{AnswersSpec, Combine, ItemCounts, Questions};
 pub use error::JobError;
 pub use plan::Plan;
 pub use read::{Overrides, QUICKSTART, model_slug};

@@ -60,6 +60,13 @@ impl Job {
         if let Some(text) = job.trace.path.take() {
             job.trace.path = Some(existing(path, "trace.path", &text)?);
         }
+        for questions in job.answers.iter_mut().flat_map(|answers| &mut answers.tasks) {
+            for (field, named) in questions.paths() {
+                if let Some(text) = named.take() {
+                    *named = Some(found(path, field, &text, Path::exists)?);
+                }
+            }
+        }
         job.apply(overrides);
         job.check(path)?;
         Ok(job)
@@ -81,6 +88,7 @@ impl Job {
         if let Some(seed) = overrides.seed {
             self.trace.seed = seed;
             self.search.seed = seed;
+            self.answers.iter_mut().for_each(|answers| answers.seed = seed);
         }
         if let Some(out) = overrides.out.clone() {
             self.out = out;
@@ -194,8 +202,18 @@ fn typed<T: DeserializeOwned>(path: &Path, fields: Mapping, at: &str) -> Result<
 
 /// A path as the job means it: beside the job's file, else in the current directory.
 fn existing(job: &Path, field: &'static str, named: &Path) -> Result<PathBuf, JobError> {
+    found(job, field, named, Path::is_file)
+}
+
+/// The same for what need not be a file.
+fn found(
+    job: &Path,
+    field: &'static str,
+    named: &Path,
+    is_there: fn(&Path) -> bool,
+) -> Result<PathBuf, JobError> {
     let beside = job.parent().unwrap_or(Path::new("")).join(named);
-    [beside, named.to_owned()].into_iter().find(|path| path.is_file()).ok_or_else(|| JobError::NotFound {
+    [beside, named.to_owned()].into_iter().find(|path| is_there(path)).ok_or_else(|| JobError::NotFound {
         path: job.into(),
         field,
         named: named.display().to_string(),

@@ -6,6 +6,7 @@ use crate::score::Objective;
 use crate::search::Algorithm;
 use crate::trace::TraceParams;
 
+use super::answers::AnswersSpec;
 use super::search_space::SearchSpace;
 use super::units::ByteSize;
 
@@ -23,6 +24,9 @@ pub struct Job {
     pub trace: TraceParams,
     /// How the space is searched, and for what.
     pub search: SearchSpec,
+    /// What `objective: accuracy` asks; absent for the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answers: Option<AnswersSpec>,
     /// Folder of the job's files; default `runs/<model>/<scheme>`.
     pub out: PathBuf,
 }
@@ -35,6 +39,7 @@ impl Default for Job {
             search_space: SearchSpace::default(),
             trace: TraceParams::default(),
             search: SearchSpec::default(),
+            answers: None,
             out: PathBuf::new(),
         }
     }

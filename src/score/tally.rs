@@ -13,6 +13,9 @@ pub enum Objective {
     Kl,
     /// Mean negative log-likelihood of the continuation less that of full precision, nats a token.
     Nll,
+    /// Score on questions, less than that of full precision: the paper's. Teacher forcing marks no answers; a
+    /// [`Tally`] stands in for it with the likelihood, which tells apart maps that answer alike.
+    Accuracy,
 }
 
 impl fmt::Display for Objective {
@@ -21,6 +24,7 @@ impl fmt::Display for Objective {
             Self::Flips => "flips",
             Self::Kl => "kl",
             Self::Nll => "nll",
+            Self::Accuracy => "accuracy",
         })
     }
 }
@@ -46,7 +50,7 @@ impl Tally {
         match objective {
             Objective::Flips => self.flips as f64,
             Objective::Kl => self.kl,
-            Objective::Nll => self.nll - self.nll_full,
+            Objective::Nll | Objective::Accuracy => self.nll - self.nll_full,
         }
     }
 

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::StageError;
 use super::costs::Costs;
+use super::exam::Exam;
 use super::ledger::{hex, numerics, start_over};
 use super::session::Session;
 use crate::model::DecoderBackend;
@@ -21,6 +22,8 @@ const BETWEEN_WRITES: usize = 8;
 pub(super) struct Evaluations<'a, B: DecoderBackend> {
     session: &'a Session<'a>,
     scorer: Scorer<'a, B>,
+    /// Where accuracy is what counts.
+    exam: Option<Exam<'a, B>>,
     costs: Costs,
     /// Hash of everything in a row's key but its map.
     inputs: String,
@@ -33,6 +36,7 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
     pub(super) fn open(
         session: &'a Session<'a>,
         scorer: Scorer<'a, B>,
+        exam: Option<Exam<'a, B>>,
         costs: Costs,
         trace_key: &str,
     ) -> Result<Self, StageError> {
@@ -44,9 +48,12 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
         let known = rows.into_iter().map(|row| (row.key.clone(), row)).collect();
         let scheme = serde_yaml::to_string(&session.job.search_space.scheme).unwrap_or_default();
         let objective = session.job.search.objective;
-        let inputs =
+        let mut inputs =
             format!("{}\0{}\0{trace_key}\0search\0{objective}\0{}", session.fingerprint, scheme, numerics());
-        Ok(Self { session, scorer, costs, inputs, path, known, rows: Vec::new() })
+        if let Some(exam) = &exam {
+            inputs += &exam.content_key();
+        }
+        Ok(Self { session, scorer, exam, costs, inputs, path, known, rows: Vec::new() })
     }
 
     fn key(&self, map: &PrecisionMap) -> String {
@@ -77,6 +84,7 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
                 let row = self.row(map, &Tally::pooled(tallies));
                 self.known.insert(row.key.clone(), row);
             }
+            self.mark(chunk)?;
             for (genome, map) in chunk {
                 let row = self.known.get(&self.key(map)).expect("known from before, or scored above").clone();
                 let index = self.rows.len();
@@ -87,6 +95,28 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
             }
         }
         Ok(self.rows[first..].to_vec())
+    }
+
+    /// Steps of one map that the observer hears of.
+    pub(super) fn steps(&self) -> usize {
+        self.scorer.documents().len() + self.exam.as_ref().map_or(0, Exam::len)
+    }
+
+    /// Puts accuracy in the place of the loss. Maps known from before are marked too, from their kept answers: a map
+    /// is held against those before it, and they have to be the same ones however often the run was stopped.
+    fn mark(&mut self, chunk: &[(Vec<usize>, PrecisionMap)]) -> Result<(), StageError> {
+        let Some(exam) = &mut self.exam else { return Ok(()) };
+        let maps: Vec<(f64, PrecisionMap)> =
+            chunk.iter().map(|(_, map)| (self.costs.of(map).equivalent_bits, map.clone())).collect();
+        let marks = exam.race(&maps)?;
+        let losses: Vec<f64> = marks.iter().map(|marks| exam.loss(marks)).collect();
+        let questions = exam.len();
+        for ((_, map), loss) in chunk.iter().zip(losses) {
+            let key = self.key(map);
+            let row = self.known.get_mut(&key).expect("scored above, or known from before");
+            row.loss = loss + tie_break(row.nll, questions);
+        }
+        Ok(())
     }
 
     /// Writes the rows asked for, then those of an earlier run that were not asked for yet.
@@ -119,5 +149,21 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
             nll: tally.mean(Objective::Nll),
             loss: tally.mean(self.session.job.search.objective),
         }
+    }
+}
+
+/// Tells apart maps that answer alike, by the likelihood of the trace; never as much as one answer. **Ours.**
+fn tie_break(nll: f64, questions: usize) -> f64 {
+    0.5 / questions.max(1) as f64 * nll / (1.0 + nll.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tie_is_broken_by_less_than_one_answer() {
+        assert!(tie_break(0.1, 40) > tie_break(0.05, 40) && tie_break(0.0, 40).abs() < 1e-15);
+        assert!(tie_break(1e9, 40) - tie_break(-1e9, 40) <= 1.0 / 40.0);
     }
 }

@@ -203,6 +203,9 @@ fn key(session: &Session<'_>, stage: Stage) -> String {
     }
     if stage >= Stage::Search {
         add(&yaml(&job.search));
+        if let Some(answers) = &job.answers {
+            add(&yaml(answers));
+        }
     }
     hex(&hash.finalize())
 }

@@ -6,6 +6,7 @@ mod costs;
 mod error;
 mod evaluate;
 mod evaluations;
+mod exam;
 mod fit;
 mod generate;
 mod ledger;

@@ -1,5 +1,6 @@
 use super::costs::Costs;
 use super::evaluations::Evaluations;
+use super::exam::Exam;
 use super::ledger::Ledger;
 use super::sensitivity::driving_error;
 use super::session::Session;
@@ -30,8 +31,20 @@ pub(super) fn run<B: DecoderBackend>(
     let scheme = &session.job.search_space.scheme;
     let simulation = simulation(decoder, scheme, longest).map_err(ModelError::from)?;
     let scorer = Scorer::new(decoder, &simulation, documents, session.context.threads);
-    let evaluations = Evaluations::open(session, scorer, costs, &trace.content_key())?;
-    Driver { session, space, problem, evaluations }.run(trace.split(Split::Search).count())
+    let exam = exam(session, decoder, Split::Search)?;
+    let evaluations = Evaluations::open(session, scorer, exam, costs, &trace.content_key())?;
+    let steps = evaluations.steps();
+    Driver { session, space, problem, evaluations }.run(steps)
+}
+
+/// What the job's maps are marked by, where its objective is accuracy.
+pub(super) fn exam<'a, B: DecoderBackend>(
+    session: &'a Session<'a>,
+    decoder: &'a Decoder<B>,
+    split: Split,
+) -> Result<Option<Exam<'a, B>>, StageError> {
+    let spec = session.job.answers.as_ref().filter(|_| session.job.search.objective == Objective::Accuracy);
+    spec.map(|spec| Exam::open(session, spec, decoder, split)).transpose()
 }
 
 struct Driver<'a, B: DecoderBackend> {
@@ -42,14 +55,14 @@ struct Driver<'a, B: DecoderBackend> {
 }
 
 impl<B: DecoderBackend> Driver<'_, B> {
-    fn run(mut self, documents: usize) -> Result<Outcome, StageError> {
+    fn run(mut self, steps: usize) -> Result<Outcome, StageError> {
         let spec = self.session.job.search;
         let observer = self.session.observer();
         let isolated = self.isolated_maps();
         let charged = if self.seed_table() == SeedTable::IsolatedKl { isolated.len() } else { 0 };
         let budget = self.budget(charged)?;
         let uniform: Vec<(Vec<usize>, PrecisionMap)> = self.uniform_maps();
-        observer.begin("search", ((uniform.len() + charged + budget) * documents) as u64, "documents");
+        observer.begin("search", ((uniform.len() + charged + budget) * steps) as u64, "documents");
         self.evaluations.evaluate(EvaluationKind::Uniform, &uniform)?;
         let table = self.table(&isolated)?;
         let options = SearchOptions {
@@ -145,8 +158,10 @@ impl<B: DecoderBackend> Driver<'_, B> {
                     groups.map(|group| losses.by_ref().take(group.candidates.len()).collect()).collect();
                 match spec.objective {
                     Objective::Kl => LossTable::isolated(losses, &self.problem)?,
-                    // Flips and likelihood go with KL, but are not in its unit.
-                    Objective::Flips | Objective::Nll => LossTable::proxy(losses, &self.problem)?,
+                    // Flips, likelihood and accuracy go with KL, but are not in its unit.
+                    Objective::Flips | Objective::Nll | Objective::Accuracy => {
+                        LossTable::proxy(losses, &self.problem)?
+                    }
                 }
             }
         };

@@ -1,9 +1,11 @@
 use super::costs::Costs;
+use super::exam::Exam;
 use super::ledger::Ledger;
 use super::session::Session;
-use super::{Outcome, StageError};
+use super::{Outcome, StageError, search};
 use crate::model::{Decoder, DecoderBackend, ModelError};
 use crate::precision::{PrecisionMap, StorageBits};
+use crate::progress::Observer;
 use crate::report::{
     EvaluationKind, EvaluationRow, ModelRecord, ObjectiveRecord, ParetoRow, PrecisionFile, Provenance, Role,
     plot, read_csv, write_csv,
@@ -73,6 +75,10 @@ struct Verdict<'a> {
 impl<B: DecoderBackend> Judge<'_, B> {
     /// The loss of maps on one split, with intervals over its documents.
     fn estimates(&self, split: Split, rows: &[&EvaluationRow]) -> Result<Vec<Estimate>, StageError> {
+        let bootstrap = Bootstrap { seed: self.session.job.search.seed, ..Bootstrap::default() };
+        if let Some(exam) = search::exam(self.session, self.decoder, split)? {
+            return marked(exam, rows, bootstrap, self.session.observer());
+        }
         let documents: Vec<&Document> = self.trace.split(split).collect();
         let observer = self.session.observer();
         observer.begin(&split.to_string(), (rows.len() * documents.len()) as u64, "documents");
@@ -85,7 +91,7 @@ impl<B: DecoderBackend> Judge<'_, B> {
         let tallies = scorer.evaluate(&maps, observer)?;
         let losses: Vec<Vec<DocumentLoss>> = tallies.iter().map(|of_map| self.losses(of_map)).collect();
         observer.end(&format!("{} maps on {count} documents", rows.len()));
-        Ok(estimate(&losses, Bootstrap { seed: self.session.job.search.seed, ..Bootstrap::default() })?)
+        Ok(estimate(&losses, bootstrap)?)
     }
 
     /// Flips, KL and the difference of likelihoods are paired with full precision by what they are.
@@ -178,6 +184,28 @@ impl<B: DecoderBackend> Judge<'_, B> {
         }
         Ok(Outcome { files, summary })
     }
+}
+
+/// What maps lose on questions; of several tasks of which the worst counts, on that one.
+fn marked<B: DecoderBackend>(
+    mut exam: Exam<'_, B>,
+    rows: &[&EvaluationRow],
+    bootstrap: Bootstrap,
+    observer: &dyn Observer,
+) -> Result<Vec<Estimate>, StageError> {
+    observer.begin("answers", (rows.len() * exam.len()) as u64, "answers");
+    let maps: Vec<PrecisionMap> = rows.iter().map(|row| row.map.clone()).collect();
+    let losses = exam.losses(&maps)?;
+    observer.end(&format!("{} maps on {} questions", rows.len(), exam.len()));
+    let worst = |of_map: Vec<Vec<DocumentLoss>>| -> Result<Estimate, StageError> {
+        let estimates: Vec<Estimate> = of_map
+            .iter()
+            .map(|losses| Ok(estimate(std::slice::from_ref(losses), bootstrap)?[0]))
+            .collect::<Result<_, StageError>>()?;
+        let worst = estimates.into_iter().max_by(|a, b| a.mean.total_cmp(&b.mean));
+        Ok(worst.expect("a job that is marked has a task"))
+    };
+    losses.into_iter().map(worst).collect()
 }
 
 fn pareto_rows(verdict: &Verdict<'_>) -> Vec<ParetoRow> {

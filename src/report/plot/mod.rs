@@ -171,6 +171,7 @@ fn axis_title(objective: Objective) -> &'static str {
         Objective::Flips => "flips (share of positions)",
         Objective::Kl => "KL divergence (nats a token)",
         Objective::Nll => "difference of NLL (nats a token)",
+        Objective::Accuracy => "accuracy lost (share of the score)",
     }
 }
 

@@ -7,17 +7,17 @@ use crate::score::{Question, TokenAsk};
 use crate::tasks::answers::{Ask, Item, ItemPrompt, WhenLong};
 
 /// Items that fit the model's context, as text and as tokens.
-pub(super) struct Asked {
-    pub(super) items: Vec<Item>,
-    pub(super) questions: Vec<Question>,
+pub(in crate::job::stages) struct Asked {
+    pub(in crate::job::stages) items: Vec<Item>,
+    pub(in crate::job::stages) questions: Vec<Question>,
     /// Items left out.
-    pub(super) skipped: usize,
+    pub(in crate::job::stages) skipped: usize,
     /// Items whose middle was cut out.
-    pub(super) cut: usize,
+    pub(in crate::job::stages) cut: usize,
 }
 
 /// The tokens of all items that fit, or can be made to.
-pub(super) fn encode(
+pub(in crate::job::stages) fn encode(
     items: Vec<Item>,
     session: &Session<'_>,
     tokenizer: &Tokenizer,

@@ -1,6 +1,6 @@
 //! Configurations on a task with answers.
 
-mod encode;
+pub(super) mod encode;
 mod request;
 mod save;
 

@@ -1,0 +1,118 @@
+//! Jobs whose maps are marked by answers.
+
+use std::path::Path;
+
+use super::{folder, kvtune, outcome, tiny};
+
+/// A tiny model, sixty questions with four choices each, and a job that searches on them.
+fn job(answers: &str) -> tempfile::TempDir {
+    let folder = folder();
+    tiny::write(folder.path());
+    let row = |i: usize| format!("Which of {i}?,a{i},b{i},c{i},d{i},{}\n", ["A", "B", "C", "D"][i * 7 % 4]);
+    let questions: String = (0..60).map(row).collect();
+    std::fs::write(folder.path().join("law_test.csv"), questions).expect("written");
+    tiny::write_job(folder.path(), "", ", objective: accuracy");
+    let path = folder.path().join("job.yaml");
+    let text = std::fs::read_to_string(&path).expect("the job");
+    std::fs::write(path, format!("{text}answers: {{{answers}}}\n")).expect("written");
+    folder
+}
+
+const MMLU: &str =
+    "tasks: [{task: mmlu, data: law_test.csv}], items: {search: 15, select: 15, test: 15}, block: 4";
+
+fn calibrate(folder: &Path, options: &[&str]) -> String {
+    outcome(kvtune(folder).args(["-qq", "calibrate", "job.yaml"]).args(options))
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    std::fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+#[test]
+fn maps_are_marked_on_questions_of_their_own_split() {
+    let folder = job(MMLU);
+    assert!(calibrate(folder.path(), &[]).starts_with("exit 0"));
+    let answers = read(folder.path(), "out/answers.csv");
+    let mut reader = csv::Reader::from_reader(answers.as_bytes());
+    let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("a row")).collect();
+    let questions: std::collections::BTreeSet<&str> = rows.iter().map(|row| &row[1]).collect();
+    assert!(questions.len() > 30, "three splits of up to 15 questions: {}", questions.len());
+    let losses: Vec<f64> = read(folder.path(), "out/evaluations.csv")
+        .lines()
+        .skip(1)
+        .map(|line| line.rsplit(',').next().and_then(|loss| loss.parse().ok()).expect("a loss"))
+        .collect();
+    assert!(losses.iter().any(|loss| loss.abs() > 1.0 / 16.0), "some answer changes: {losses:?}");
+    assert!(read(folder.path(), "out/precision.yaml").contains("name: accuracy"));
+}
+
+#[test]
+fn threads_lanes_and_kept_answers_change_no_result() {
+    let folder = job(MMLU);
+    assert!(calibrate(folder.path(), &["-j", "1", "-o", "one"]).starts_with("exit 0"));
+    let files = ["evaluations.csv", "pareto.csv", "precision.yaml"];
+    let same = |other: &str| {
+        for file in files {
+            let (one, two) = (format!("one/{file}"), format!("{other}/{file}"));
+            assert_eq!(read(folder.path(), &one), read(folder.path(), &two), "{file} of {other}");
+        }
+    };
+    assert!(calibrate(folder.path(), &["-j", "2", "-o", "two"]).starts_with("exit 0"));
+    same("two");
+    // What a run leaves that is stopped in the middle: half of its answers, and no stage done.
+    let answers = read(folder.path(), "two/answers.csv");
+    let kept: Vec<&str> = answers.lines().take(answers.lines().count() / 2).collect();
+    std::fs::write(folder.path().join("two/answers.csv"), kept.join("\n") + "\n").expect("written");
+    for file in ["run.yaml", "evaluations.csv", "pareto.csv", "precision.yaml"] {
+        std::fs::remove_file(folder.path().join("two").join(file)).expect("removed");
+    }
+    let shown = calibrate(folder.path(), &["-o", "two"]);
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    same("two");
+}
+
+#[test]
+fn a_job_that_says_only_half_is_refused() {
+    let folder = job("tasks: []");
+    insta::assert_snapshot!(calibrate(folder.path(), &[]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `job.yaml`: field `answers.tasks`: names no task, expected one or more
+    ");
+    let folder = job("tasks: [{task: gsm9k}]");
+    insta::assert_snapshot!(calibrate(folder.path(), &[]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `job.yaml`: field `answers.tasks`: unknown task `gsm9k`, expected one of `gsm8k`, `gsm8k-multiturn`, `mmlu`, `ceval`, `race`, `truthfulqa-mc1`, `truthfulqa-mc2`, `gpqa`, `triviaqa`, `longbench`, `ruler-niah-single`, `ruler-niah-multikey`, `ruler-niah-multivalue`, `ruler-niah-multiquery`, `ruler-vt`, `ruler-cwe`, `ruler-fwe`
+
+    hint: did you mean `gsm8k`?
+    ");
+    let folder = job("tasks: [{task: mmlu, data: nowhere.csv}]");
+    insta::assert_snapshot!(calibrate(folder.path(), &[]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `job.yaml`: field `answers.tasks.data` names `nowhere.csv`, which is neither beside the file nor in the current directory
+
+    hint: write the path of a file that exists after `answers.tasks.data:`
+    ");
+    let folder = job("tasks: [{task: mmlu, date: nowhere.csv}]");
+    insta::assert_snapshot!(calibrate(folder.path(), &[]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `job.yaml`: field `answers.tasks[0].date`: unknown field `date`, expected one of `task`, `data`, `train`, `template`, `shots`, `length`, `max_new_tokens`
+    ");
+    tiny::write_job(folder.path(), "", ", objective: accuracy");
+    insta::assert_snapshot!(calibrate(folder.path(), &[]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `job.yaml`: field `search.objective`: is `accuracy`, but the job has no `answers` that say what is asked
+
+    hint: add `answers: {tasks: [{task: ruler-niah-single, length: 512}]}`
+    ");
+}
