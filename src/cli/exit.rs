@@ -9,6 +9,7 @@ use crate::job::JobError;
 use crate::job::stages::StageError;
 use crate::model::ModelError;
 use crate::report::FileError;
+use crate::report::html::ReportError;
 use crate::report::plot::PlotError;
 
 /// All is done.
@@ -102,6 +103,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         .or_else(|| find::<ModelError>(error).and_then(ModelError::hint))
         .or_else(|| find::<FileError>(error).and_then(FileError::hint))
         .or_else(|| find::<PlotError>(error).and_then(PlotError::hint))
+        .or_else(|| find::<ReportError>(error).and_then(ReportError::hint))
         .or_else(|| find::<UsageError>(error).and_then(|usage| usage.hint.clone()))
 }
 

@@ -17,6 +17,7 @@ mod units;
 
 pub use error::JobError;
 pub use plan::Plan;
+pub(crate) use plan::size;
 pub use read::{Overrides, QUICKSTART, model_slug};
 pub use search_space::{ClusterSpec, Pairs, PruneSpec, SearchSpace, SensitivitySpec, default_scheme};
 pub use spec::{CacheLimit, Job, SearchSpec, SeedTable, StorageLimit};

@@ -107,7 +107,7 @@ pub(super) fn weight_bytes(config: &Config) -> u64 {
 }
 
 /// A number of bytes, rounded for people.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     match bytes as f64 {
         small if small < 1e6 => format!("{:.0} kB", small / 1e3),
         middle if middle < 1e9 => format!("{:.0} MB", middle / 1e6),

@@ -91,6 +91,8 @@ pub(in crate::cli) enum Command {
     Select(JobArgs),
     /// Draw pareto.csv or sensitivity.csv
     Plot(PlotArgs),
+    /// Write a job's results as one page to read: report.html
+    Report(ReportArgs),
     /// List or fetch known models
     #[command(
         subcommand,
@@ -170,6 +172,22 @@ pub(in crate::cli) struct PlotArgs {
     pub(in crate::cli) file: PathBuf,
     /// The figure, .svg or .png; without it beside the file, as SVG
     #[arg(short, long, value_name = "FIGURE")]
+    pub(in crate::cli) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+A job writes its report by itself; this writes it anew, with what other commands left in the folder since.
+
+Examples:
+  kvtune report runs/smollm2-135m/kivi
+  kvtune report runs/smollm2-135m/kivi -o smollm2.html")]
+pub(in crate::cli) struct ReportArgs {
+    /// The folder of a job, finished or not
+    #[arg(value_name = "DIR")]
+    pub(in crate::cli) folder: PathBuf,
+    /// The page; without it report.html in the folder
+    #[arg(short, long, value_name = "PAGE.html")]
     pub(in crate::cli) out: Option<PathBuf>,
 }
 

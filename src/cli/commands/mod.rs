@@ -8,6 +8,7 @@ mod job;
 mod model;
 mod plot;
 mod prompts;
+mod report;
 
 use clap::CommandFactory;
 
@@ -27,6 +28,7 @@ pub(super) fn run(command: Command, global: &Global, output: Output) -> anyhow::
         Command::Search(args) => job::stage(Stage::Search, &args, &session),
         Command::Select(args) => job::stage(Stage::Select, &args, &session),
         Command::Plot(args) => plot::plot(&args, output),
+        Command::Report(args) => report::report(&args, output),
         Command::Model(command) => model::run(&command, &session),
         Command::Generate(args) => generate::generate(args, &session),
         Command::Eval(args) => eval::eval(&args, &session),

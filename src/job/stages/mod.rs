@@ -21,6 +21,7 @@ use std::path::PathBuf;
 
 use crate::model::{DecoderBackend, Device, Registry, on_device};
 use crate::progress::Observer;
+use crate::report::html;
 
 pub use self::error::StageError;
 pub use self::request::{
@@ -110,7 +111,7 @@ pub fn run(job: &Job, stage: Stage, context: &Context<'_>) -> Result<Outcome, St
     on_device!(context.device, run_on(job, stage, context))
 }
 
-/// Runs all stages, skipping what is there already for the same inputs.
+/// Runs all stages, skipping what is there already for the same inputs, and writes the report.
 ///
 /// # Errors
 /// [`StageError`]; [`StageError::Unmet`] with all files written where no map is within the limits.
@@ -221,9 +222,17 @@ fn calibrate_on<B: DecoderBackend>(job: &Job, context: &Context<'_>) -> Result<O
     let mut run = Run::<B>::open(&session)?;
     let mut whole = Outcome::default();
     for stage in Stage::ALL {
-        let outcome = run.stage(stage)?;
+        let outcome = match run.stage(stage) {
+            // All files are there, for the nearest map; the page says so.
+            Err(error @ StageError::NoMap { .. }) => {
+                html::write(&job.out, None)?;
+                return Err(error);
+            }
+            outcome => outcome?,
+        };
         whole.files.splice(0..0, outcome.files);
         whole.summary.extend(outcome.summary);
     }
+    whole.files.push(html::write(&job.out, None)?.path);
     Ok(whole)
 }
