@@ -13,6 +13,9 @@ mod space_file;
 mod table;
 mod text;
 
+#[cfg(test)]
+mod golden;
+
 pub use files::{FileError, read_text, write_atomic, write_text};
 pub use precision_file::{ObjectiveRecord, PrecisionFile, Provenance};
 pub use rows::{

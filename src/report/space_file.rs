@@ -29,7 +29,13 @@ impl SpaceFile {
     /// The file of a space found for a model.
     pub fn new(space: Space, model: String) -> Self {
         let log10_sizes = [space.size_before(), space.size_pruned(), space.size()].map(|size| size.log10);
-        Self { format: Self::FORMAT, model, version: env!("CARGO_PKG_VERSION").to_owned(), log10_sizes, space }
+        Self {
+            format: Self::FORMAT,
+            model,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            log10_sizes,
+            space,
+        }
     }
 
     /// Writes the file.

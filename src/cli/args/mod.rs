@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod compare;
+mod exchange;
 mod generate;
 mod typed;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(super) use self::compare::{BenchArgs, EvalArgs, MapsArgs};
+pub(super) use self::exchange::{CheckArgs, ExportArgs, ImportArgs, TextArgs};
 pub(super) use self::generate::{Cache, CacheArgs, GenerateArgs, SamplingArgs};
 
 use self::typed::threads;
@@ -105,6 +107,12 @@ pub(in crate::cli) enum Command {
     Eval(EvalArgs),
     /// Measure time and memory of cache precisions, batch by length
     Bench(BenchArgs),
+    /// Write a precision map in the spelling of an inference engine
+    Export(ExportArgs),
+    /// Read a precision map of others, and write it as one of ours
+    Import(ImportArgs),
+    /// Say whether a precision map is good for another model of the same shape
+    Check(CheckArgs),
     /// Print a completion script
     #[command(
         after_long_help = "Example:\n  kvtune completions bash > ~/.local/share/bash-completion/completions/kvtune"

@@ -1,8 +1,10 @@
 //! One function per command: arguments in, calls into the library, printing out.
 
 mod bench;
+mod check;
 mod configuration;
 mod eval;
+mod exchange;
 mod generate;
 mod job;
 mod model;
@@ -33,6 +35,9 @@ pub(super) fn run(command: Command, global: &Global, output: Output) -> anyhow::
         Command::Generate(args) => generate::generate(args, &session),
         Command::Eval(args) => eval::eval(&args, &session),
         Command::Bench(args) => bench::bench(&args, &session),
+        Command::Export(args) => exchange::export(&args, &session),
+        Command::Import(args) => exchange::import(&args, output),
+        Command::Check(args) => check::check(&args, &session),
         Command::Completions(args) => completions(&args, output),
     }
 }

@@ -1,6 +1,7 @@
 //! The stages of a job, in order; each reads the files of the ones before and writes its own.
 
 mod bench;
+mod check;
 mod costs;
 mod error;
 mod evaluate;
@@ -23,6 +24,7 @@ use crate::model::{DecoderBackend, Device, Registry, on_device};
 use crate::progress::Observer;
 use crate::report::html;
 
+pub use self::check::{CheckRequest, CheckResult, Texts};
 pub use self::error::StageError;
 pub use self::request::{
     BenchReport, BenchRequest, Configuration, ConfigurationBits, Continuation, Evaluation, EvaluationResult,
@@ -167,6 +169,23 @@ pub fn bench(request: &BenchRequest, context: &Context<'_>) -> Result<BenchRepor
     let job = Job { model: request.model.clone(), ..Job::default() };
     let session = Session::open(&job, context)?;
     on_device!(context.device, bench_on(request, &session))
+}
+
+/// Scores maps against full precision on the same documents, with intervals.
+///
+/// # Errors
+/// [`StageError`], before any weight is read where a map has not the model's layers.
+pub fn check(request: &CheckRequest, context: &Context<'_>) -> Result<CheckResult, StageError> {
+    let job = Job { model: request.model.clone(), trace: request.trace(), ..Job::default() };
+    let session = Session::open(&job, context)?;
+    on_device!(context.device, check_on(request, &session))
+}
+
+fn check_on<B: DecoderBackend>(
+    request: &CheckRequest,
+    session: &Session<'_>,
+) -> Result<CheckResult, StageError> {
+    check::run::<B>(request, session)
 }
 
 fn bench_on<B: DecoderBackend>(

@@ -1,3 +1,4 @@
+use super::check::loss;
 use super::costs::Costs;
 use super::ledger::Ledger;
 use super::session::Session;
@@ -88,11 +89,9 @@ impl<B: DecoderBackend> Judge<'_, B> {
         Ok(estimate(&losses, Bootstrap { seed: self.session.job.search.seed, ..Bootstrap::default() })?)
     }
 
-    /// Flips, KL and the difference of likelihoods are paired with full precision by what they are.
     fn losses(&self, tallies: &[Tally]) -> Vec<DocumentLoss> {
         let objective = self.session.job.search.objective;
-        let loss = |tally: &Tally| DocumentLoss { sum: tally.sum(objective), positions: tally.positions };
-        tallies.iter().map(loss).collect()
+        tallies.iter().map(|tally| loss(tally, objective)).collect()
     }
 
     fn write(&self, verdict: &Verdict<'_>) -> Result<Vec<std::path::PathBuf>, StageError> {

@@ -118,10 +118,7 @@ impl<B: DecoderBackend> Measure<'_, B> {
     }
 
     /// One table a domain, in the order in which domains first come.
-    fn by_domain<'p>(
-        &self,
-        prompts: &'p [(String, Vec<u32>)],
-    ) -> Result<Vec<(&'p str, Table)>, StageError> {
+    fn by_domain<'p>(&self, prompts: &'p [(String, Vec<u32>)]) -> Result<Vec<(&'p str, Table)>, StageError> {
         let sequences: Vec<(&[u32], usize)> =
             prompts.iter().map(|(_, tokens)| (&tokens[..], tokens.len())).collect();
         let observer = self.session.observer();

@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn equal_rankings_agree_and_reversed_ones_do_not() {
-        let all = [rows("a", [1.0, 2.0, 3.0]), rows("b", [0.1, 0.2, 9.0]), rows("c", [3.0, 2.0, 1.0])].concat();
+        let all =
+            [rows("a", [1.0, 2.0, 3.0]), rows("b", [0.1, 0.2, 9.0]), rows("c", [3.0, 2.0, 1.0])].concat();
         let found = matrices(&all);
         let [matrix] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(matrix.rows[0], [Some(1.0), Some(1.0), Some(-1.0)]);

@@ -73,9 +73,9 @@ fn quality(row: &ParetoRow, objective: Objective) -> String {
         Objective::Kl => format!(
             "On prompts that the search never saw, the model's output diverges from full precision by {amount}{interval}."
         ),
-        Objective::Nll => format!(
-            "On prompts that the search never saw, the log-likelihood falls by {amount}{interval}."
-        ),
+        Objective::Nll => {
+            format!("On prompts that the search never saw, the log-likelihood falls by {amount}{interval}.")
+        }
     }
 }
 
@@ -192,7 +192,9 @@ fn warnings(folder: &Folder, row: &ParetoRow) -> Vec<String> {
         ));
     }
     let provenance = folder.precision.as_ref().and_then(|file| file.provenance.as_ref());
-    if let Some(record) = provenance.map(|provenance| &provenance.objective).filter(|record| record.exploratory) {
+    if let Some(record) =
+        provenance.map(|provenance| &provenance.objective).filter(|record| record.exploratory)
+    {
         said.push(format!(
             "Exploratory: {} documents on the test split. Under {FEWEST_DOCUMENTS} a split, intervals are too narrow.",
             record.documents

@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use super::ReportError;
 use crate::job::{Job, Overrides};
 use crate::report::{
-    EvaluationRow, FileError, ParetoRow, PrecisionFile, PromptRow, Role, RunRecord, SensitivityRow, SpaceFile,
-    read_csv,
+    EvaluationRow, FileError, ParetoRow, PrecisionFile, PromptRow, Role, RunRecord, SensitivityRow,
+    SpaceFile, read_csv,
 };
 use crate::trace::{Trace, TraceMeta};
 
@@ -106,7 +106,8 @@ impl Folder {
         let mut claims = Vec::new();
         let mut claim = |file: &str, id: Option<&str>, sha256: &str| {
             let start: String = sha256.chars().take(12).collect();
-            let said = id.map_or(format!("the model of sha256 {start}…"), |id| format!("`{id}` (sha256 {start}…)"));
+            let said = id
+                .map_or(format!("the model of sha256 {start}…"), |id| format!("`{id}` (sha256 {start}…)"));
             claims.push(Claim { file: file.to_owned(), key: sha256.to_owned(), said });
         };
         if let Some(run) = &self.run {
@@ -136,7 +137,11 @@ impl Folder {
         ];
         let claim = |(file, count): (&str, Option<usize>)| {
             let count = count?;
-            Some(Claim { file: file.to_owned(), key: count.to_string(), said: format!("a model of {count} layers") })
+            Some(Claim {
+                file: file.to_owned(),
+                key: count.to_string(),
+                said: format!("a model of {count} layers"),
+            })
         };
         counts.into_iter().filter_map(claim).collect()
     }

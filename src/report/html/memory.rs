@@ -50,7 +50,8 @@ fn shape(rows: &[ParetoRow], scheme: &Scheme, context: usize, batch: usize) -> O
     }
     let width = width as usize;
     let fits = |shape: &LayerShape| {
-        rows.iter().all(|row| bytes(scheme, &row.map, *shape, context).checked_mul(batch) == Some(row.cache_bytes))
+        rows.iter()
+            .all(|row| bytes(scheme, &row.map, *shape, context).checked_mul(batch) == Some(row.cache_bytes))
     };
     let heads = (1..=width.min(WIDEST_HEAD)).rev().filter(|head_dim| width.is_multiple_of(*head_dim));
     heads.map(|head_dim| LayerShape { n_kv_heads: width / head_dim, head_dim }).find(fits)

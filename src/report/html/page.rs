@@ -115,7 +115,8 @@ fn provenance(folder: &Folder) -> Vec<(&'static str, String)> {
             rows.push(("BOS", meta.bos.clone()));
             rows.push(("longest continuation", format!("{} tokens", meta.max_new_tokens)));
         }
-        None => rows.push(("prompt template, BOS", String::from("stand in `trace.safetensors`, which is not here"))),
+        None => rows
+            .push(("prompt template, BOS", String::from("stand in `trace.safetensors`, which is not here"))),
     }
     rows
 }

@@ -117,9 +117,9 @@ pub(super) fn progress(folder: &Folder) -> Option<Chart> {
     let found = hypervolumes(&folder.evaluations)?;
     let steps = found.shares.len();
     let enough = found.shares.iter().position(|&share| share >= 0.99).map_or(steps, |index| index + 1);
-    let uniform = found.uniform.map_or(String::new(), |share| {
-        format!(" Uniform maps alone have {:.1} % of it.", 100.0 * share)
-    });
+    let uniform = found
+        .uniform
+        .map_or(String::new(), |share| format!(" Uniform maps alone have {:.1} % of it.", 100.0 * share));
     let caption = format!(
         "Hypervolume of the maps found (search split; reference point: the worst uniform map × 1.1), as a share of \
          what {} evaluations found: 99 % after {}.{uniform}",

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::report::{
-    EvaluationRow, ModelRecord, ParetoRow, PrecisionFile, RunRecord, SensitivityRow, parse_map, read_csv, write_csv,
+    EvaluationRow, ModelRecord, ParetoRow, PrecisionFile, RunRecord, SensitivityRow, parse_map, read_csv,
+    write_csv,
 };
 
 /// A finished job, as it is committed: without its trace.
@@ -30,17 +31,21 @@ fn data(page: &str) -> Value {
     serde_json::from_str(rest.split_once("</script>").expect("its end").0).expect("JSON")
 }
 
+/// The rows of a CSV as JSON, read as the data block is.
+fn rows<R: serde::Serialize + serde::de::DeserializeOwned>(path: &Path) -> Value {
+    let rows: Vec<R> = read_csv(path).expect("rows");
+    serde_json::from_str(&serde_json::to_string(&rows).expect("JSON")).expect("JSON")
+}
+
 #[test]
 fn the_data_block_holds_the_rows_of_the_csvs() {
     let folder = finished();
     let data = data(&page(folder.path()));
     let csv = |name: &str| folder.path().join(name);
-    let pareto: Vec<ParetoRow> = serde_json::from_value(data["pareto"].clone()).expect("rows");
-    assert_eq!(pareto, read_csv::<ParetoRow>(&csv("pareto.csv")).expect("rows"));
-    let sensitivity: Vec<SensitivityRow> = serde_json::from_value(data["sensitivity"].clone()).expect("rows");
-    assert_eq!(sensitivity, read_csv::<SensitivityRow>(&csv("sensitivity.csv")).expect("rows"));
-    let evaluations: Vec<EvaluationRow> = serde_json::from_value(data["evaluations"].clone()).expect("rows");
-    assert_eq!(evaluations, read_csv::<EvaluationRow>(&csv("evaluations.csv")).expect("rows"));
+    assert_eq!(data["pareto"], rows::<ParetoRow>(&csv("pareto.csv")));
+    assert_eq!(data["sensitivity"], rows::<SensitivityRow>(&csv("sensitivity.csv")));
+    assert_eq!(data["evaluations"], rows::<EvaluationRow>(&csv("evaluations.csv")));
+    assert!(data["pareto"].as_array().expect("rows").len() > 20);
     let map = PrecisionFile::read(&csv("precision.yaml")).expect("a map").map;
     assert_eq!(data["precision"], map.to_string());
 }
@@ -60,7 +65,11 @@ fn the_answer_comes_first_and_agrees_with_the_front() {
     ] {
         assert!(page.contains(text), "{text} is missing");
     }
-    assert_eq!(page.matches("role=\"img\" aria-label=\"").count(), 8, "four figures in two sizes, each with words");
+    assert_eq!(
+        page.matches("role=\"img\" aria-label=\"").count(),
+        8,
+        "four figures in two sizes, each with words"
+    );
 }
 
 #[test]
@@ -76,16 +85,24 @@ fn a_page_asks_for_nothing_from_outside_and_is_the_same_each_time() {
 #[test]
 fn a_run_that_stopped_shows_what_it_has_and_says_what_is_missing() {
     let folder = finished();
-    for name in ["pareto.csv", "precision.yaml", "precision-3.0.yaml", "precision-4.0.yaml", "evaluations.csv"] {
+    for name in
+        ["pareto.csv", "precision.yaml", "precision-3.0.yaml", "precision-4.0.yaml", "evaluations.csv"]
+    {
         std::fs::remove_file(folder.path().join(name)).expect("removed");
     }
     std::fs::write(folder.path().join("space.yaml"), "format: 1\n").expect("damaged");
     let written = write(folder.path(), None).expect("a page");
     let page = std::fs::read_to_string(&written.path).expect("read");
-    assert!(page.contains("<h1>smollm2-135m: no map yet</h1>") && page.contains("How sensitive each layer is"));
+    assert!(
+        page.contains("<h1>smollm2-135m: no map yet</h1>") && page.contains("How sensitive each layer is")
+    );
     assert!(!page.contains("id=\"front\"") && !page.contains("id=\"search\""));
     assert!(written.gaps.contains(&String::from("`pareto.csv` is missing")), "{:?}", written.gaps);
-    assert!(written.gaps.iter().any(|gap| gap.starts_with("`space.yaml` cannot be used: ")), "{:?}", written.gaps);
+    assert!(
+        written.gaps.iter().any(|gap| gap.starts_with("`space.yaml` cannot be used: ")),
+        "{:?}",
+        written.gaps
+    );
 }
 
 #[test]
@@ -106,15 +123,28 @@ fn files_of_two_models_are_refused_with_both_named() {
     let map = parse_map("0-23 KV4").expect("a map");
     PrecisionFile { map, provenance: None }.write(&folder.path().join("precision.yaml")).expect("written");
     let error = write(folder.path(), None).expect_err("24 layers are not 30").to_string();
-    assert!(error.ends_with("`run.yaml` is of a model of 30 layers, but `precision.yaml` is of a model of 24 layers"), "{error}");
+    assert!(
+        error.ends_with(
+            "`run.yaml` is of a model of 30 layers, but `precision.yaml` is of a model of 24 layers"
+        ),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_folder_without_results_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let error = write(folder.path(), None).expect_err("nothing there");
-    assert!(error.to_string().contains("holds none of a job's files, expected some of job.yaml, run.yaml"), "{error}");
-    assert!(write(&folder.path().join("nowhere"), None).expect_err("no folder").to_string().starts_with("cannot read `"));
+    assert!(
+        error.to_string().contains("holds none of a job's files, expected some of job.yaml, run.yaml"),
+        "{error}"
+    );
+    assert!(
+        write(&folder.path().join("nowhere"), None)
+            .expect_err("no folder")
+            .to_string()
+            .starts_with("cannot read `")
+    );
 }
 
 #[test]

@@ -133,15 +133,30 @@ impl Grid {
         let middle = ((self.layout.left + self.right()) / 2.0, (self.layout.top + self.bottom()) / 2.0);
         let pairs = "precision pair, widest first";
         figure.text(Text::new(pairs, (middle.0, self.layout.top - 34.0), Align::Middle, 12.5, INK));
-        figure.text(Text::new("layer", (self.layout.left.min(60.0) - 26.0, middle.1), Align::Middle, 12.5, INK).upright());
+        figure.text(
+            Text::new("layer", (self.layout.left.min(60.0) - 26.0, middle.1), Align::Middle, 12.5, INK)
+                .upright(),
+        );
         for (column, pair) in self.pairs.iter().enumerate() {
             let x = self.layout.left + self.cell_width * (column as f64 + 0.5);
-            figure.text(Text::new(pair.to_string(), (x, self.layout.top - 13.0), Align::Middle, self.layout.pair, MUTED));
+            figure.text(Text::new(
+                pair.to_string(),
+                (x, self.layout.top - 13.0),
+                Align::Middle,
+                self.layout.pair,
+                MUTED,
+            ));
         }
         let every = (13.0 / self.cell_height).ceil() as usize;
         for (row, layer) in self.layers.iter().enumerate().step_by(every) {
             let y = self.layout.top + self.cell_height * (row as f64 + 0.5);
-            figure.text(Text::new(layer.to_string(), (self.layout.left - 10.0, y), Align::Right, 11.5, MUTED));
+            figure.text(Text::new(
+                layer.to_string(),
+                (self.layout.left - 10.0, y),
+                Align::Right,
+                11.5,
+                MUTED,
+            ));
         }
     }
 
@@ -154,7 +169,10 @@ impl Grid {
     }
 
     fn frame(&self, row: usize, column: usize) -> Frame {
-        let (left, top) = (self.layout.left + self.cell_width * column as f64, self.layout.top + self.cell_height * row as f64);
+        let (left, top) = (
+            self.layout.left + self.cell_width * column as f64,
+            self.layout.top + self.cell_height * row as f64,
+        );
         Frame { left, top, right: left + self.cell_width, bottom: top + self.cell_height }
     }
 

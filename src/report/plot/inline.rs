@@ -115,7 +115,10 @@ mod tests {
         figure.text(Text::new("<b>&", (1.0, 2.25), Align::Left, 12.0, INK));
         figure.hover(Frame::around((5.0, 5.0), 2.0, 1.0), String::from("a\"<script>"));
         let svg = svg(&figure, "wide", "\"front\"");
-        assert!(svg.contains("aria-label=\"&quot;front&quot;\"") && svg.contains(">&lt;b&gt;&amp;</text>"), "{svg}");
+        assert!(
+            svg.contains("aria-label=\"&quot;front&quot;\"") && svg.contains(">&lt;b&gt;&amp;</text>"),
+            "{svg}"
+        );
         assert!(svg.contains("<rect class=\"hover\" x=\"3\" y=\"4\" width=\"4\" height=\"2\">"), "{svg}");
         assert!(!svg.contains("<script>"), "{svg}");
     }

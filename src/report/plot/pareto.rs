@@ -28,7 +28,8 @@ const WIDE: Layout = Layout {
     bits: "equivalent bits (mean of key and value bits, scales excluded)",
 };
 /// As wide as a page's column, which names the figure above it.
-const PAGE: Layout = Layout { height: 560.0, plot: Frame { top: 52.0, bottom: 490.0, ..WIDE.plot }, legend: 22.0, ..WIDE };
+const PAGE: Layout =
+    Layout { height: 560.0, plot: Frame { top: 52.0, bottom: 490.0, ..WIDE.plot }, legend: 22.0, ..WIDE };
 /// As wide as a phone.
 const NARROW: Layout = Layout {
     width: 360.0,
@@ -180,7 +181,10 @@ impl<'a> Chart<'a> {
         let middle = ((plot.left + plot.right) / 2.0, (plot.top + plot.bottom) / 2.0);
         figure.text(Text::new(bits, (middle.0, height - 28.0), Align::Middle, 13.0, INK));
         let loss = format!("{}, {}", context.objective.unwrap_or("loss"), self.split.name());
-        figure.text(Text::new(loss, (plot.left - 64.0_f64.min(plot.left - 8.0), middle.1), Align::Middle, 13.0, INK).upright());
+        figure.text(
+            Text::new(loss, (plot.left - 64.0_f64.min(plot.left - 8.0), middle.1), Align::Middle, 13.0, INK)
+                .upright(),
+        );
     }
 
     fn limit(&self, figure: &mut Figure) {
@@ -262,7 +266,10 @@ impl<'a> Chart<'a> {
             labels.block(Frame { left: at.0 - 6.0, top: high - 2.0, right: at.0 + 6.0, bottom: low + 2.0 });
         }
         if let Some(max_loss) = self.max_loss {
-            labels.block_line(&[(self.layout.plot.left, self.y(max_loss)), (self.layout.plot.right, self.y(max_loss))]);
+            labels.block_line(&[
+                (self.layout.plot.left, self.y(max_loss)),
+                (self.layout.plot.right, self.y(max_loss)),
+            ]);
         }
         labels
     }
@@ -308,7 +315,12 @@ impl<'a> Chart<'a> {
             Role::Chosen => "chosen",
         };
         let loss = short(self.split.loss(row));
-        format!("{role}: {} bits, loss {loss} on the {}\n{}", short(row.equivalent_bits), self.split.name(), row.map)
+        format!(
+            "{role}: {} bits, loss {loss} on the {}\n{}",
+            short(row.equivalent_bits),
+            self.split.name(),
+            row.map
+        )
     }
 }
 

@@ -61,12 +61,28 @@ impl<'a> Chart<'a> {
         for tick in self.x.ticks().into_iter().filter(|tick| whole(tick.value)) {
             let (x, _) = self.at(tick.value, 1.0);
             let label = format!("{:.0}", tick.value);
-            figure.text(Text::new(label, (x.min(plot.right - 6.0), plot.bottom + 18.0), Align::Middle, 12.0, MUTED));
+            figure.text(Text::new(
+                label,
+                (x.min(plot.right - 6.0), plot.bottom + 18.0),
+                Align::Middle,
+                12.0,
+                MUTED,
+            ));
         }
-        figure.line(vec![(plot.left, plot.top), (plot.left, plot.bottom), (plot.right, plot.bottom)], MUTED, 1.0);
+        figure.line(
+            vec![(plot.left, plot.top), (plot.left, plot.bottom), (plot.right, plot.bottom)],
+            MUTED,
+            1.0,
+        );
         let middle = ((plot.left + plot.right) / 2.0, (plot.top + plot.bottom) / 2.0);
         figure.text(Text::new("evaluations", (middle.0, height - 16.0), Align::Middle, 13.0, INK));
-        let title = Text::new("share of hypervolume", (plot.left.min(72.0) - 48.0, middle.1), Align::Middle, 13.0, INK);
+        let title = Text::new(
+            "share of hypervolume",
+            (plot.left.min(72.0) - 48.0, middle.1),
+            Align::Middle,
+            13.0,
+            INK,
+        );
         figure.text(title.upright());
     }
 
@@ -81,13 +97,17 @@ impl<'a> Chart<'a> {
             let point = self.at((index + 1) as f64, share);
             points.extend(points.last().map(|&(_, y)| (point.0, y)));
             points.push(point);
-            figure.hover(Frame::around(point, 6.0, 10.0), format!("after {} evaluations: {share:.4}", index + 1));
+            figure.hover(
+                Frame::around(point, 6.0, 10.0),
+                format!("after {} evaluations: {share:.4}", index + 1),
+            );
         }
         figure.line(points, BLUE, 2.0);
     }
 
     fn legend(&self, figure: &mut Figure) {
-        let entries = [(Some(()), BLUE, "search"), (self.progress.uniform.map(|_| ()), ORANGE, "uniform maps alone")];
+        let entries =
+            [(Some(()), BLUE, "search"), (self.progress.uniform.map(|_| ()), ORANGE, "uniform maps alone")];
         let mut x = self.plot.left;
         for (_, color, text) in entries.into_iter().filter(|(there, ..)| there.is_some()) {
             figure.line(vec![(x, 16.0), (x + 22.0, 16.0)], color, 2.0);
@@ -107,13 +127,18 @@ mod tests {
     fn the_curve_stays_inside_its_axes() {
         for size in [Size::Wide, Size::Narrow] {
             let figure = on_page(&Progress { shares: vec![0.2, 0.9, 1.0], uniform: Some(0.7) }, size);
-            let inside = |&(x, y): &(f64, f64)| (0.0..=figure.width).contains(&x) && (0.0..=figure.height).contains(&y);
+            let inside = |&(x, y): &(f64, f64)| {
+                (0.0..=figure.width).contains(&x) && (0.0..=figure.height).contains(&y)
+            };
             for shape in &figure.shapes {
                 match shape {
                     Shape::Line { points, .. } => assert!(points.iter().all(inside)),
                     Shape::Text(text) if !text.upright => {
                         let frame = text.frame();
-                        assert!(inside(&(frame.left, frame.top)) && inside(&(frame.right, frame.bottom)), "{text:?}");
+                        assert!(
+                            inside(&(frame.left, frame.top)) && inside(&(frame.right, frame.bottom)),
+                            "{text:?}"
+                        );
                     }
                     _ => {}
                 }

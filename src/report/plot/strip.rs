@@ -57,7 +57,10 @@ impl Strip<'_> {
         figure.text(Text::new(group, (middle, top + 78.0), Align::Middle, 11.0, INK));
         let frame = Frame { left, top, right: left + self.cell, bottom: top + BAND - 16.0 };
         let of_group = if group.is_empty() { String::new() } else { format!(", group {group}") };
-        figure.hover(frame, format!("layer {layer}: keys {} bits, values {} bits{of_group}", pair.key, pair.value));
+        figure.hover(
+            frame,
+            format!("layer {layer}: keys {} bits, values {} bits{of_group}", pair.key, pair.value),
+        );
     }
 
     /// One side of one layer; more bits are darker.
@@ -65,7 +68,12 @@ impl Strip<'_> {
         let frame = Frame { left, top, right: left + self.cell, bottom: top + CELL_HEIGHT };
         let color = color(bits);
         figure.fill(frame.corners(), WHITE);
-        let inner = Frame { left: left + 0.75, top: top + 0.75, right: frame.right - 0.75, bottom: frame.bottom - 0.75 };
+        let inner = Frame {
+            left: left + 0.75,
+            top: top + 0.75,
+            right: frame.right - 0.75,
+            bottom: frame.bottom - 0.75,
+        };
         figure.fill(inner.corners(), color);
         let at = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
         figure.text(Text::new(bits.to_string(), at, Align::Middle, 12.0, color.ink_on()).bold());
