@@ -1,6 +1,8 @@
 //! The program as a user meets it: what it prints where, and with which code it exits.
 
 mod bench;
+mod browser;
+mod exchange;
 mod generation;
 mod help;
 mod jobs;

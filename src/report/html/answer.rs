@@ -82,7 +82,7 @@ fn quality(row: &ParetoRow, objective: Objective) -> String {
 /// A loss in its unit.
 pub(super) fn loss(value: f64, objective: Objective) -> String {
     match objective {
-        Objective::Flips => format!("{:.1} %", 100.0 * value),
+        Objective::Flips => format!("{:.1}\u{a0}%", 100.0 * value),
         Objective::Kl | Objective::Nll => format!("{value:.4} nats a token"),
     }
 }

@@ -163,7 +163,7 @@ pub(super) fn groups(folder: &Folder) -> Vec<Group> {
             layers: runs(&layers),
             candidates: candidates.join(" "),
             chosen: pair.map_or(String::from("–"), ToString::to_string),
-            note: if group.noise { "like no other cluster" } else { "" },
+            note: if group.noise { "fits no cluster" } else { "" },
         }
     };
     file.space.groups().iter().enumerate().map(group).collect()

@@ -57,7 +57,7 @@ fn the_answer_comes_first_and_agrees_with_the_front() {
     for text in [
         "<h1>smollm2-135m: 3.60 bits per cached number instead of 16</h1>",
         "memory holds 4.60 bits a number at 4,096 tokens, 3.5 times less than f16",
-        "at 6.5 % of the positions (95 % interval 5.2 % to 7.8 %)",
+        "at 6.5\u{a0}% of the positions (95 % interval 5.2\u{a0}% to 7.8\u{a0}%)",
         "<td>KV4</td>",
         "131,072",
         "Exploratory: 8 documents",

@@ -55,6 +55,8 @@ const NARROW: Layout = Layout {
     pair: 10.0,
 };
 const BAR_WIDTH: f64 = 16.0;
+/// How far a step of the color bar reaches under the next one, so that no line shows between them.
+const SEAM: f64 = 0.6;
 
 /// Layer by pair, color by e_o, with a color bar.
 pub(super) fn figure(rows: &[SensitivityRow], context: &Context) -> Figure {
@@ -133,10 +135,7 @@ impl Grid {
         let middle = ((self.layout.left + self.right()) / 2.0, (self.layout.top + self.bottom()) / 2.0);
         let pairs = "precision pair, widest first";
         figure.text(Text::new(pairs, (middle.0, self.layout.top - 34.0), Align::Middle, 12.5, INK));
-        figure.text(
-            Text::new("layer", (self.layout.left.min(60.0) - 26.0, middle.1), Align::Middle, 12.5, INK)
-                .upright(),
-        );
+        figure.text(self.layer_title(middle.1));
         for (column, pair) in self.pairs.iter().enumerate() {
             let x = self.layout.left + self.cell_width * (column as f64 + 0.5);
             figure.text(Text::new(
@@ -158,6 +157,15 @@ impl Grid {
                 MUTED,
             ));
         }
+    }
+
+    /// Beside the layers' numbers, or above them where there is no room.
+    fn layer_title(&self, middle: f64) -> Text {
+        let Layout { left, top, pair, .. } = self.layout;
+        if left >= WIDE.left {
+            return Text::new("layer", (left - 50.0, middle), Align::Middle, 12.5, INK).upright();
+        }
+        Text::new("layer", (left - 6.0, top - 13.0), Align::Right, pair, INK)
     }
 
     fn cells(&self, figure: &mut Figure) {
@@ -200,7 +208,7 @@ impl Grid {
         let x = |share: f64| self.layout.left + 62.0 + width * share;
         for step in 0..STEPS {
             let (low, high) = (step as f64 / STEPS as f64, (step + 1) as f64 / STEPS as f64);
-            let frame = Frame { left: x(low), top, right: x(high), bottom: top + HEIGHT };
+            let frame = Frame { left: x(low), top, right: x(high) + SEAM, bottom: top + HEIGHT };
             figure.fill(frame.corners(), sequential((low + high) / 2.0));
         }
         let middle = (self.layout.left, top + HEIGHT / 2.0);
@@ -225,7 +233,7 @@ impl Grid {
         let y = |share: f64| self.layout.top + height * (1.0 - share);
         for step in 0..STEPS {
             let (low, high) = (step as f64 / STEPS as f64, (step + 1) as f64 / STEPS as f64);
-            let frame = Frame { left, top: y(high), right: left + BAR_WIDTH, bottom: y(low) };
+            let frame = Frame { left, top: y(high), right: left + BAR_WIDTH, bottom: y(low) + SEAM };
             figure.fill(frame.corners(), sequential((low + high) / 2.0));
         }
         figure.text(Text::new("e_o (l1)", (left, self.layout.top - 13.0), Align::Left, 12.0, INK));

@@ -54,8 +54,11 @@ fn lettering(text: &Text) -> String {
     let weight = if text.bold { " font-weight=\"600\"" } else { "" };
     // Text on a colored cell is black or white in any theme; all other text follows it.
     let color = if text.color == WHITE { hex(WHITE) } else { themed(text.color) };
+    // Whatever font is there, a text is as long as it was measured to be.
+    let length =
+        if text.text.len() > 3 { format!(" textLength=\"{}\"", number(text.width())) } else { String::new() };
     format!(
-        "<text x=\"{x}\" y=\"{y}\" dy=\"0.36em\" text-anchor=\"{anchor}\" font-size=\"{}\"{weight}{turned} \
+        "<text x=\"{x}\" y=\"{y}\" dy=\"0.36em\" text-anchor=\"{anchor}\" font-size=\"{}\"{weight}{length}{turned} \
          style=\"fill:{color}\">{}</text>",
         number(text.size),
         escape(&text.text)

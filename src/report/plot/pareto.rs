@@ -33,8 +33,8 @@ const PAGE: Layout =
 /// As wide as a phone.
 const NARROW: Layout = Layout {
     width: 360.0,
-    height: 470.0,
-    plot: Frame { left: 56.0, top: 122.0, right: 352.0, bottom: 416.0 },
+    height: 462.0,
+    plot: Frame { left: 56.0, top: 96.0, right: 352.0, bottom: 392.0 },
     legend: 14.0,
     bits: "equivalent bits",
 };
@@ -284,7 +284,7 @@ impl<'a> Chart<'a> {
             }
             mark(figure, (x + 9.0, y));
             figure.text(Text::new(text, (x + 26.0, y), Align::Left, 12.0, INK));
-            x += 26.0 + width + 20.0;
+            x += 26.0 + width + 24.0;
         }
     }
 
