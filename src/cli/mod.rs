@@ -14,6 +14,8 @@ mod env;
 mod exit;
 mod output;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod table;
 
 pub use env::registry;

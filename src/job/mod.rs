@@ -9,6 +9,8 @@ mod error;
 mod fields;
 mod plan;
 mod read;
+#[cfg(test)]
+mod reference;
 mod search_space;
 mod spec;
 #[cfg(any(feature = "flex", feature = "cuda"))]

@@ -33,13 +33,22 @@ fn page(folder: &Path) -> PathBuf {
 }
 
 /// What the probe saw at a width, and what the browser's console said.
+///
+/// A window is never narrower than 500 pixels, so the page stands in a frame of its width.
 fn look(browser: &Path, page: &Path, width: u32, folder: &Path) -> (Value, String) {
+    let frame = folder.join("frame.html");
+    let text = format!(
+        "<title>nothing</title><script>onmessage = (event) => (document.title = event.data)</script>\
+         <iframe src=\"{}\" style=\"border:0;width:{width}px;height:9000px\"></iframe>",
+        page.file_name().expect("a name").display()
+    );
+    std::fs::write(&frame, text).expect("written");
     let output = Command::new(browser)
         .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])
         .args(["--hide-scrollbars", "--virtual-time-budget=2000"])
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
-        .arg(format!("--window-size={width},1000"))
-        .arg(format!("file://{}", page.display()))
+        .arg("--window-size=1600,1000")
+        .arg(format!("file://{}", frame.display()))
         .output()
         .expect("it starts");
     let dom = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -67,7 +67,17 @@ fn an_export_says_on_standard_error_what_is_lost() {
         "0: {nbits_key: 8, nbits_value: 4}\n1: {nbits_key: 2, nbits_value: 2}\n",
     )
     .expect("written");
-    insta::assert_snapshot!(outcome(kvtune(folder.path()).args(["export", "-p", "p.yaml", "--to", "mlx"])), @"");
+    insta::assert_snapshot!(outcome(kvtune(folder.path()).args(["export", "-p", "p.yaml", "--to", "mlx"])), @"
+    exit 0
+    --- stdout
+    --kv-bits 4 --kv-group-size 64 --quantized-kv-start 0
+    --- stderr
+    warning: keys of layer 1: 2 bits become 4
+    warning: keys of layer 0: 8 bits become 4
+    warning: values of layer 1: 2 bits become 4
+    warning: 4.00 equivalent bits become 4.00
+    warning: its groups are 64 channels of one token, for keys as well
+    ");
     let shown =
         outcome(kvtune(folder.path()).args(["export", "-p", "p.yaml", "--to", "kvtuner", "-o", "k.yaml"]));
     assert!(shown.starts_with("exit 0\n--- stdout\nk.yaml\n"), "{shown}");
@@ -97,7 +107,14 @@ fn a_map_that_an_engine_cannot_say_is_refused_with_its_layers() {
         "0: {nbits_key: 8, nbits_value: 8}\n1: {nbits_key: 2, nbits_value: 4}\n",
     )
     .expect("written");
-    insta::assert_snapshot!(outcome(kvtune(folder.path()).args(["export", "-p", "p.yaml", "--to", "modelopt"])), @"");
+    insta::assert_snapshot!(outcome(kvtune(folder.path()).args(["export", "-p", "p.yaml", "--to", "modelopt"])), @"
+    exit 1
+    --- stdout
+    --- stderr
+    error: `modelopt` cannot say this map, expected KV8 (FP8) or KV4 (NVFP4) in every layer: 1 K2V4
+
+    hint: search among pairs that it can say, with `search_space.pairs`
+    ");
 }
 
 #[test]
@@ -108,7 +125,12 @@ fn a_layer_listed_twice_is_named() {
         "0: {nbits_key: 8, nbits_value: 8}\n0: {nbits_key: 2, nbits_value: 4}\n",
     )
     .expect("written");
-    insta::assert_snapshot!(outcome(kvtune(folder.path()).args(["import", "p.yaml"])), @"");
+    insta::assert_snapshot!(outcome(kvtune(folder.path()).args(["import", "p.yaml"])), @"
+    exit 1
+    --- stdout
+    --- stderr
+    error: `p.yaml`: layer 0 is listed twice, expected once
+    ");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-// What a reader would see of a page's figures, left in the page's title as JSON.
+// What a reader would see of a page's figures, told to the page around it as JSON.
 "use strict";
 addEventListener("load", () => {
   const box = (element) => {
@@ -19,9 +19,10 @@ addEventListener("load", () => {
       texts.slice(index + 1).filter((b) => overlap(box(a), box(b))).map((b) => a.textContent + " | " + b.textContent));
     return { shown: shown.length, frame, cut: cut.map((text) => text.textContent), overlapping: on };
   });
-  document.title = JSON.stringify({
+  const seen = JSON.stringify({
     width: document.documentElement.clientWidth,
     needed: document.documentElement.scrollWidth,
     figures,
   });
+  parent.postMessage(seen, "*");
 });

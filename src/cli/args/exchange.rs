@@ -76,7 +76,7 @@ pub(in crate::cli) struct CheckArgs {
     #[arg(long, value_name = "OBJECTIVE", value_parser = objective)]
     pub(in crate::cli) objective: Option<Objective>,
     /// The loss that the map may have, in the objective's unit
-    #[arg(long, value_name = "LOSS")]
+    #[arg(long, value_name = "LOSS", allow_negative_numbers = true)]
     pub(in crate::cli) max_loss: Option<f64>,
     #[command(flatten)]
     pub(in crate::cli) texts: TextArgs,
