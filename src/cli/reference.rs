@@ -13,7 +13,9 @@ const WIDTH: usize = 100;
 fn page() -> String {
     let mut root = Cli::command().term_width(WIDTH);
     root.build();
-    let mut out = String::from("# Commands\n\nGenerated from the program's own help; do not edit.\n");
+    let mut out = String::from(
+        "# Commands\n\nGenerated from the program's own help; do not edit.\nGlobal options stand under `kvtune` and go with every command.\n",
+    );
     section(&mut root, &mut out);
     out
 }
@@ -21,9 +23,20 @@ fn page() -> String {
 fn section(command: &mut Command, out: &mut String) {
     let name = command.get_bin_name().unwrap_or("kvtune").to_owned();
     let help = command.render_long_help().to_string();
-    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    let mut lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    if name != "kvtune" {
+        leave_out_global(&mut lines);
+    }
     write!(out, "\n## `{name}`\n\n```text\n{}\n```\n", lines.join("\n").trim()).expect("a string");
     command.get_subcommands_mut().for_each(|inner| section(inner, out));
+}
+
+/// Every command takes the same options, which stand under the program's own name.
+fn leave_out_global(lines: &mut Vec<&str>) {
+    let Some(start) = lines.iter().position(|line| *line == "Global options:") else { return };
+    let rest = lines[start + 1..].iter().position(|line| !line.is_empty() && !line.starts_with(' '));
+    let end = rest.map_or(lines.len(), |rest| start + 1 + rest);
+    lines.drain(start..end);
 }
 
 #[test]

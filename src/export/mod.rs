@@ -22,6 +22,7 @@ use std::str::FromStr;
 
 use crate::precision::{LayerId, PrecisionMap};
 use crate::quant::Scheme;
+use crate::report::Provenance;
 
 /// One engine's spelling.
 trait Exporter {
@@ -162,6 +163,19 @@ impl Engine {
     /// [`ExportError`] where not even the nearest thing can be said.
     pub fn export(self, map: &PrecisionMap, scheme: &Scheme) -> Result<Export, ExportError> {
         self.exporter().export(map, scheme)
+    }
+
+    /// The text with a line on top that says where its map comes from, where the spelling has comments.
+    pub fn stamp(self, text: &str, origin: &Provenance) -> String {
+        let Provenance { format, model, seed, version, .. } = origin;
+        match self {
+            Self::Kvtuner | Self::Hf | Self::TensorrtLlm => format!(
+                "# kvtune {version}, format {format}, model {} (sha256 {}), seed {seed}\n{text}",
+                model.id.escape_default(),
+                model.sha256.escape_default()
+            ),
+            _ => text.to_owned(),
+        }
     }
 
     fn exporter(self) -> &'static dyn Exporter {

@@ -47,6 +47,18 @@ fn kvtuner_reads_integer_keys_and_nothing_else() {
 }
 
 #[test]
+fn a_stamp_names_the_model_and_stays_one_line() {
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("results/smollm2-135m/kivi/precision.yaml");
+    let mut origin = PrecisionFile::read(&path).expect("a map").provenance.expect("ours");
+    origin.model.id = String::from("a\nb");
+    let stamped = Engine::Kvtuner.stamp("0: 1\n", &origin);
+    assert!(stamped.starts_with("# kvtune 0.1.0, format 1, model a\\nb (sha256 b179c9523d0e"), "{stamped}");
+    assert!(stamped.ends_with("), seed 0\n0: 1\n") && stamped.lines().count() == 2, "{stamped}");
+    assert_eq!(Engine::LlamaCpp.stamp("--flag\n", &origin), "--flag\n");
+}
+
+#[test]
 fn the_cache_class_holds_map_and_scheme() {
     let text = text(Engine::Hf, "0 K8V4, 1 KV16");
     assert!(text.contains("\nPAIRS = [(8, 4), (16, 16)]\n"), "{text}");

@@ -44,16 +44,18 @@ impl Plan {
     }
 }
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 12] = [
     "job.yaml",
     "trace.safetensors",
     "sensitivity.csv",
     "sensitivity-heads.csv",
+    "sensitivity-prompts.csv",
     "space.yaml",
     "evaluations.csv",
     "pareto.csv",
     "pareto.svg",
     "precision.yaml",
+    "report.html",
     "run.yaml",
 ];
 

@@ -45,7 +45,8 @@ fn page() -> String {
         let title = if path.is_empty() { String::from("The job") } else { format!("`{path}`") };
         write!(out, "\n## {title}\n\n| field | default | what |\n|---|---|---|\n").expect("a string");
         for (field, said) in fields(source, name) {
-            let default = shown(at(&defaults, &join(path, &field)));
+            let path = join(path, &field);
+            let default = shown(&path, at(&defaults, &path));
             writeln!(out, "| `{field}` | {default} | {said} |").expect("a string");
         }
     }
@@ -71,8 +72,12 @@ fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |value, field| value.get(field))
 }
 
-fn shown(value: Option<&Value>) -> String {
+fn shown(path: &str, value: Option<&Value>) -> String {
     match value {
+        Some(value @ Value::Mapping(_)) if WHOLE.contains(&path) => {
+            let json = serde_json::to_string(value).expect("JSON");
+            format!("`{}`", json.replace('"', "").replace(':', ": ").replace(',', ", "))
+        }
         None | Some(Value::Null) => String::from("none"),
         Some(Value::String(text)) if text.is_empty() => String::from("by model and scheme"),
         Some(Value::Mapping(_)) => String::from("see below"),

@@ -58,6 +58,21 @@ def last_logits(model, ids, prompt_len, cache):
     return logits[0, -1].float()
 
 
+@torch.no_grad()
+def generates(model, module, ids):
+    """`generate` takes the class, and with 16 bits everywhere writes what the default cache writes."""
+    ids = torch.tensor([ids])
+    options = {"attention_mask": torch.ones_like(ids), "max_new_tokens": 40, "do_sample": False, "eos_token_id": None,
+               "pad_token_id": 0}
+    full = module.KvtuneCache(pairs=[(16, 16)] * model.config.num_hidden_layers)
+    assert torch.equal(model.generate(ids, past_key_values=full, **options), model.generate(ids, **options))
+    cache = module.KvtuneCache()
+    written = model.generate(ids, past_key_values=cache, num_beams=2, **options)
+    assert cache.get_seq_length() == written.shape[1] - 1
+    cache.reset()
+    assert cache.get_seq_length() == 0
+
+
 def main(program, models, names):
     folders = sorted(path.parent for path in Path(models).glob("*/expected.json"))
     checked = worst = 0
@@ -76,6 +91,8 @@ def main(program, models, names):
             tie = " (a rounding tie)" if distance >= LOGITS else ""
             print(f"{folder.name} case {index} {case['scheme']} {case.get('options', {})}: off by {distance:.1e}{tie}")
             assert distance < LOGITS_AFTER_A_TIE
+            if index == 0:
+                generates(model, module, expected["input_ids"][: case["prompt_len"]])
             checked, worst = checked + 1, max(worst, distance)
     assert checked, "no case found"
     print(f"{checked} cases, worst {worst:.1e}")

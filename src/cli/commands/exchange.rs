@@ -22,11 +22,15 @@ pub(super) fn export(args: &ExportArgs, session: &Session<'_>) -> anyhow::Result
         let chosen = Configuration {
             name: args.precision.display().to_string(),
             scheme,
-            bits: ConfigurationBits::Map(file.map),
+            bits: ConfigurationBits::Map(file.map.clone()),
         };
         score(args, &export, chosen, session)?;
     }
-    hand_over(&export.text, args.out.as_deref(), output)
+    let text = match &file.provenance {
+        Some(origin) => args.to.stamp(&export.text, origin),
+        None => export.text.clone(),
+    };
+    hand_over(&text, args.out.as_deref(), output)
 }
 
 fn say(export: &Export, output: Output) {

@@ -88,7 +88,7 @@ impl Stage {
     pub fn files(self) -> &'static [&'static str] {
         match self {
             Self::Trace => &["trace.safetensors"],
-            Self::Sensitivity => &["sensitivity.csv", "sensitivity-heads.csv"],
+            Self::Sensitivity => &["sensitivity.csv", "sensitivity-heads.csv", "sensitivity-prompts.csv"],
             Self::Space => &["space.yaml"],
             Self::Search => &["evaluations.csv"],
             Self::Select => &["precision.yaml", "pareto.csv", "pareto.svg"],
