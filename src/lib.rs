@@ -23,6 +23,7 @@
 //! | [`select`] | intervals on losses, and which map of a front to take |
 //! | [`bench`](mod@bench) | time and memory of precision maps |
 //! | [`report`] | the files a job leaves behind |
+//! | [`export`] | maps in the spelling of inference engines |
 //! | [`job`] | a calibration job: its YAML and its stages, in order |
 //! | [`cli`] | arguments, environment, printing, exit codes |
 //! | [`parallel`], [`progress`] | work in order on some threads; who hears of progress |
@@ -37,6 +38,7 @@ pub mod bench;
 pub mod cache;
 #[cfg(any(feature = "flex", feature = "cuda"))]
 pub mod cli;
+pub mod export;
 pub mod job;
 pub mod model;
 pub mod parallel;

@@ -5,10 +5,12 @@ use std::io;
 use clap::error::ErrorKind;
 
 use super::output::Output;
+use crate::export::ExportError;
 use crate::job::JobError;
 use crate::job::stages::StageError;
 use crate::model::ModelError;
 use crate::report::FileError;
+use crate::report::html::ReportError;
 use crate::report::plot::PlotError;
 
 /// All is done.
@@ -102,6 +104,8 @@ fn hint(error: &anyhow::Error) -> Option<String> {
         .or_else(|| find::<ModelError>(error).and_then(ModelError::hint))
         .or_else(|| find::<FileError>(error).and_then(FileError::hint))
         .or_else(|| find::<PlotError>(error).and_then(PlotError::hint))
+        .or_else(|| find::<ExportError>(error).and_then(ExportError::hint))
+        .or_else(|| find::<ReportError>(error).and_then(ReportError::hint))
         .or_else(|| find::<UsageError>(error).and_then(|usage| usage.hint.clone()))
 }
 

@@ -16,6 +16,8 @@ mod exit;
 mod memory;
 mod output;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod table;
 
 pub use env::registry;

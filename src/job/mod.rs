@@ -10,6 +10,8 @@ mod error;
 mod fields;
 mod plan;
 mod read;
+#[cfg(test)]
+mod reference;
 mod search_space;
 mod spec;
 #[cfg(any(feature = "flex", feature = "cuda"))]
@@ -19,6 +21,7 @@ mod units;
 pub use answers::{AnswersSpec, Combine, ItemCounts, Questions};
 pub use error::JobError;
 pub use plan::Plan;
+pub(crate) use plan::size;
 pub use read::{Overrides, QUICKSTART, model_slug};
 pub use search_space::{ClusterSpec, Pairs, PruneSpec, SearchSpace, SensitivitySpec, default_scheme};
 pub use spec::{CacheLimit, Job, SearchSpec, SeedTable, StorageLimit};

@@ -47,16 +47,18 @@ impl Plan {
     }
 }
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 12] = [
     "job.yaml",
     "trace.safetensors",
     "sensitivity.csv",
     "sensitivity-heads.csv",
+    "sensitivity-prompts.csv",
     "space.yaml",
     "evaluations.csv",
     "pareto.csv",
     "pareto.svg",
     "precision.yaml",
+    "report.html",
     "run.yaml",
 ];
 
@@ -97,7 +99,7 @@ fn trace_bytes(job: &Job, config: &Config) -> u64 {
 }
 
 /// A number of bytes, rounded for people.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     match bytes as f64 {
         small if small < 1e6 => format!("{:.0} kB", small / 1e3),
         middle if middle < 1e9 => format!("{:.0} MB", middle / 1e6),

@@ -4,18 +4,25 @@
 //! a CSV: times and the command line are in `run.yaml` beside them. Knows rows and maps, not how they came about.
 
 mod files;
+pub mod html;
 pub mod plot;
 mod precision_file;
 mod rows;
 mod run_record;
+mod space_file;
 mod table;
 mod text;
+
+#[cfg(test)]
+mod golden;
 
 pub use files::{FileError, read_text, write_atomic, write_text};
 pub use precision_file::{ObjectiveRecord, PrecisionFile, Provenance};
 pub use rows::{
-    EvaluationKind, EvaluationRow, HeadRow, ParetoRow, PositionMode, PositionRow, Role, SensitivityRow,
+    Among, EvaluationKind, EvaluationRow, HeadRow, ParetoRow, PositionMode, PositionRow, PromptRow, Role,
+    SensitivityRow,
 };
 pub use run_record::{ModelRecord, RunRecord, StageRecord, utc};
+pub use space_file::SpaceFile;
 pub use table::{read_csv, write_csv};
 pub use text::{genome_text, map_text, parse_map};

@@ -1,8 +1,9 @@
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-use serde_yaml::{Mapping, Value};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_yaml::Value;
 
 use crate::precision::{Bits, LayerId, PrecisionMap, PrecisionPair, StorageBits};
 use crate::quant::Scheme;
@@ -117,17 +118,50 @@ impl PrecisionFile {
     /// See [`PrecisionFile::read`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, FileError> {
         let wrong = |message: String| FileError::content(path, "", message);
-        let mut fields: Mapping =
+        let Entries(fields) =
             serde_yaml::from_str(text).map_err(|error| wrong(format!("not a precision map: {error}")))?;
-        let provenance = fields.remove("kvtune").map(|head| provenance(path, head)).transpose()?;
-        let mut layers = Vec::new();
+        let (mut head, mut layers) = (None, Vec::new());
         for (key, value) in fields {
+            if key.as_str() == Some("kvtune") {
+                if head.is_some() {
+                    return Err(wrong(String::from("`kvtune` is listed twice, expected once")));
+                }
+                head = Some(provenance(path, value)?);
+                continue;
+            }
             let number = layer_number(&key).ok_or_else(|| wrong(unexpected_key(&key)))?;
             layers.push((number, pair(path, number, value)?));
         }
         let map = map(layers).map_err(wrong)?;
-        refuse_count(path, &map, provenance.as_ref())?;
-        Ok(Self { map, provenance })
+        refuse_count(path, &map, head.as_ref())?;
+        Ok(Self { map, provenance: head })
+    }
+}
+
+/// A mapping as it is written: with a key that stands there twice.
+struct Entries(Vec<(Value, Value)>);
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(EntriesVisitor)
+    }
+}
+
+struct EntriesVisitor;
+
+impl<'de> Visitor<'de> for EntriesVisitor {
+    type Value = Entries;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("layer numbers, each with `nbits_key` and `nbits_value`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Entries(entries))
     }
 }
 
@@ -154,6 +188,10 @@ fn unexpected_key(key: &Value) -> String {
 }
 
 fn pair(path: &Path, layer: usize, value: Value) -> Result<PrecisionPair, FileError> {
+    if value.as_mapping().is_some_and(|fields| fields.keys().any(Value::is_u64)) {
+        let message = "a pair for each head, expected one for the layer";
+        return Err(FileError::content(path, format!(", {}", LayerId(layer)), message));
+    }
     let Layer { nbits_key, nbits_value } = serde_path_to_error::deserialize(value).map_err(|error| {
         let field = error.path().to_string();
         let place = if field == "." { String::new() } else { format!(", `{field}`") };
@@ -166,6 +204,9 @@ fn pair(path: &Path, layer: usize, value: Value) -> Result<PrecisionPair, FileEr
 fn map(mut layers: Vec<(usize, PrecisionPair)>) -> Result<PrecisionMap, String> {
     layers.sort_by_key(|&(number, _)| number);
     let Some(&(last, _)) = layers.last() else { return Err(String::from("no layer, expected one or more")) };
+    if let Some(two) = layers.windows(2).find(|two| two[0].0 == two[1].0) {
+        return Err(format!("{} is listed twice, expected once", LayerId(two[0].0)));
+    }
     match layers.iter().enumerate().find(|&(expected, &(number, _))| number != expected) {
         Some((expected, _)) => {
             Err(format!("{} is missing, though there is {}", LayerId(expected), LayerId(last)))
@@ -194,6 +235,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::text::parse_map;
+    use serde_yaml::Mapping;
+
     use super::*;
     use crate::job::default_scheme;
     use crate::quant::SchemeName;
@@ -265,10 +308,13 @@ mod tests {
     fn what_is_no_map_is_refused_by_layer() {
         let layer = |n: usize| format!("{n}: {{nbits_key: 8, nbits_value: 4}}\n");
         assert_eq!(refused(&(layer(0) + &layer(2))), "`p.yaml`: layer 1 is missing, though there is layer 2");
-        assert!(
-            refused(&(layer(0) + &layer(0))).contains("duplicate"),
-            "{}",
-            refused(&(layer(0) + &layer(0)))
+        assert_eq!(
+            refused(&(layer(1) + &layer(0) + &layer(1))),
+            "`p.yaml`: layer 1 is listed twice, expected once"
+        );
+        assert_eq!(
+            refused("0: {0: {nbits_key: 8, nbits_value: 4}}"),
+            "`p.yaml`, layer 0: a pair for each head, expected one for the layer"
         );
         assert_eq!(
             refused("0: {nbits_key: 9, nbits_value: 4}"),

@@ -58,6 +58,33 @@ pub struct HeadRow {
     pub e_o_elementwise: f64,
 }
 
+/// `sensitivity-prompts.csv`: the attention-output error of one layer at one pair on one prompt, or one domain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PromptRow {
+    /// What is compared.
+    pub among: Among,
+    /// Id of the prompt, or name of the domain.
+    pub name: String,
+    /// Layer, from 0.
+    pub layer: usize,
+    /// The pair.
+    pub pair: PrecisionPair,
+    /// Attention output, Σ|x − x̂| / Σ|x|.
+    pub e_o_l1: f64,
+    /// Attention output, mean of |x − x̂| / |x|.
+    pub e_o_elementwise: f64,
+}
+
+/// What the ranking of layers is compared between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Among {
+    /// The prompts of the search split.
+    Prompts,
+    /// Prompts of several domains.
+    Domains,
+}
+
 /// `error_by_position.csv`: how error accumulates over layers and positions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PositionRow {

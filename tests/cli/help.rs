@@ -26,6 +26,10 @@ fn long_help_has_examples_and_short_help_has_not() {
         "model",
         "generate",
         "eval",
+        "report",
+        "export",
+        "import",
+        "check",
     ] {
         assert!(short.contains(&format!("\n  {verb} ")), "{verb} is missing from\n{short}");
         let own = outcome(kvtune(folder.path()).args([verb, "--help"]));

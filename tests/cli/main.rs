@@ -2,6 +2,8 @@
 
 mod accuracy;
 mod bench;
+mod browser;
+mod exchange;
 mod generation;
 mod help;
 mod jobs;

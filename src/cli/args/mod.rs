@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod compare;
+mod exchange;
 mod generate;
 mod typed;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(super) use self::compare::{BenchArgs, EvalArgs, MapsArgs, TaskArgs};
+pub(super) use self::exchange::{CheckArgs, ExportArgs, ImportArgs, TextArgs};
 pub(super) use self::generate::{Cache, CacheArgs, GenerateArgs, SamplingArgs};
 
 use self::typed::threads;
@@ -95,6 +97,8 @@ pub(in crate::cli) enum Command {
     Select(JobArgs),
     /// Draw pareto.csv or sensitivity.csv
     Plot(PlotArgs),
+    /// Write a job's results as one page to read: report.html
+    Report(ReportArgs),
     /// List or fetch known models
     #[command(
         subcommand,
@@ -107,6 +111,12 @@ pub(in crate::cli) enum Command {
     Eval(EvalArgs),
     /// Measure time and memory of cache precisions, batch by length
     Bench(BenchArgs),
+    /// Write a precision map in the spelling of an inference engine
+    Export(ExportArgs),
+    /// Read a precision map of others, and write it as one of ours
+    Import(ImportArgs),
+    /// Say whether a precision map is good for another model of the same shape
+    Check(CheckArgs),
     /// Print a completion script
     #[command(
         after_long_help = "Example:\n  kvtune completions bash > ~/.local/share/bash-completion/completions/kvtune"
@@ -174,6 +184,22 @@ pub(in crate::cli) struct PlotArgs {
     pub(in crate::cli) file: PathBuf,
     /// The figure, .svg or .png; without it beside the file, as SVG
     #[arg(short, long, value_name = "FIGURE")]
+    pub(in crate::cli) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+A job writes its report by itself; this writes it anew, with what other commands left in the folder since.
+
+Examples:
+  kvtune report runs/smollm2-135m/kivi
+  kvtune report runs/smollm2-135m/kivi -o smollm2.html")]
+pub(in crate::cli) struct ReportArgs {
+    /// The folder of a job, finished or not
+    #[arg(value_name = "DIR")]
+    pub(in crate::cli) folder: PathBuf,
+    /// The page; without it report.html in the folder
+    #[arg(short, long, value_name = "PAGE.html")]
     pub(in crate::cli) out: Option<PathBuf>,
 }
 

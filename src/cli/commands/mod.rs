@@ -1,13 +1,16 @@
 //! One function per command: arguments in, calls into the library, printing out.
 
 mod bench;
+mod check;
 mod configuration;
 mod eval;
+mod exchange;
 mod generate;
 mod job;
 mod model;
 mod plot;
 mod prompts;
+mod report;
 
 use clap::CommandFactory;
 
@@ -28,10 +31,14 @@ pub(super) fn run(command: Command, global: &Global, output: Output) -> anyhow::
         Command::Search(args) => job::stage(Stage::Search, &args, &session),
         Command::Select(args) => job::stage(Stage::Select, &args, &session),
         Command::Plot(args) => plot::plot(&args, output),
+        Command::Report(args) => report::report(&args, output),
         Command::Model(command) => model::run(&command, &session),
         Command::Generate(args) => generate::generate(args, &session),
         Command::Eval(args) => eval::eval(&args, &session),
         Command::Bench(args) => bench::bench(&args, &session),
+        Command::Export(args) => exchange::export(&args, &session),
+        Command::Import(args) => exchange::import(&args, output),
+        Command::Check(args) => check::check(&args, &session),
         Command::Completions(args) => completions(&args, output),
     }
 }

@@ -2,6 +2,7 @@ use crate::job::JobError;
 use crate::model::ModelError;
 use crate::precision::PrecisionMap;
 use crate::report::FileError;
+use crate::report::html::ReportError;
 use crate::report::plot::PlotError;
 use crate::score::{Objective, ScoreError};
 use crate::search::SearchError;
@@ -27,6 +28,9 @@ pub enum StageError {
     /// The plot of the front.
     #[error(transparent)]
     Plot(#[from] PlotError),
+    /// The page.
+    #[error(transparent)]
+    Report(#[from] ReportError),
     /// The prompts.
     #[error(transparent)]
     Task(#[from] TaskError),
@@ -104,6 +108,7 @@ impl StageError {
             Self::Model(error) => error.hint(),
             Self::File(error) => error.hint(),
             Self::Plot(error) => error.hint(),
+            Self::Report(error) => error.hint(),
             Self::Task(error) => error.hint(),
             Self::Answer(error) => error.hint(),
             Self::Trace(error) => error.hint(),

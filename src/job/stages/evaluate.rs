@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use super::session::Session;
 use super::{Configuration, Evaluation, EvaluationResult, StageError, fit};
 use crate::cache::Memory;
@@ -13,7 +15,7 @@ pub(super) fn run<B: DecoderBackend>(
 ) -> Result<Vec<EvaluationResult>, StageError> {
     fit::window(request.window, session)?;
     let tokenizer = session.tokenizer()?;
-    let tokens = tokens(request, &tokenizer)?;
+    let tokens = windows_of(&request.text, request.window, &tokenizer)?;
     let windows: Vec<&[u32]> =
         tokens.chunks_exact(request.window).take(request.windows.unwrap_or(usize::MAX)).collect();
     let extent = Extent::of(&windows, &tokenizer)?;
@@ -48,22 +50,17 @@ fn by_scheme(request: &Evaluation) -> impl Iterator<Item = &[Configuration]> {
     request.configurations.chunk_by(|a, b| a.scheme == b.scheme)
 }
 
-fn tokens(request: &Evaluation, tokenizer: &Tokenizer) -> Result<Vec<u32>, StageError> {
-    let text = std::fs::read_to_string(&request.text)
-        .map_err(|source| crate::report::FileError::Read { path: request.text.clone(), source })?;
+/// The tokens of a text, as many as fill windows.
+pub(super) fn windows_of(path: &Path, window: usize, tokenizer: &Tokenizer) -> Result<Vec<u32>, StageError> {
+    let text = crate::report::read_text(path)?;
     let mut tokens = tokenizer.encode_from_start(&text, BosPolicy::Never)?;
-    if tokens.len() < request.window {
+    if tokens.len() < window {
         return Err(StageError::Unmet {
-            message: format!(
-                "`{}` has {} tokens, but a window has {}",
-                request.text.display(),
-                tokens.len(),
-                request.window
-            ),
+            message: format!("`{}` has {} tokens, but a window has {}", path.display(), tokens.len(), window),
             hint: Some("use a longer text or a smaller `--window`".into()),
         });
     }
-    tokens.truncate(tokens.len() / request.window * request.window);
+    tokens.truncate(tokens.len() / window * window);
     Ok(tokens)
 }
 

@@ -2,6 +2,7 @@
 
 mod answers;
 mod bench;
+mod check;
 mod costs;
 mod error;
 mod evaluate;
@@ -23,8 +24,10 @@ use std::path::PathBuf;
 
 use crate::model::{DecoderBackend, Device, Registry, on_device};
 use crate::progress::Observer;
+use crate::report::html;
 
 pub use self::answers::{AccuracyRow, AnswerRequest};
+pub use self::check::{CheckRequest, CheckResult, Texts};
 pub use self::error::StageError;
 pub use self::request::{
     BenchReport, BenchRequest, Configuration, ConfigurationBits, Continuation, Evaluation, EvaluationResult,
@@ -90,7 +93,7 @@ impl Stage {
     pub fn files(self) -> &'static [&'static str] {
         match self {
             Self::Trace => &["trace.safetensors"],
-            Self::Sensitivity => &["sensitivity.csv", "sensitivity-heads.csv"],
+            Self::Sensitivity => &["sensitivity.csv", "sensitivity-heads.csv", "sensitivity-prompts.csv"],
             Self::Space => &["space.yaml"],
             Self::Search => &["evaluations.csv"],
             Self::Select => &["precision.yaml", "pareto.csv", "pareto.svg"],
@@ -115,7 +118,7 @@ pub fn run(job: &Job, stage: Stage, context: &Context<'_>) -> Result<Outcome, St
     on_device!(context.device, run_on(job, stage, context))
 }
 
-/// Runs all stages, skipping what is there already for the same inputs.
+/// Runs all stages, skipping what is there already for the same inputs, and writes the report.
 ///
 /// # Errors
 /// [`StageError`]; [`StageError::Unmet`] with all files written where no map is within the limits.
@@ -184,6 +187,23 @@ pub fn bench(request: &BenchRequest, context: &Context<'_>) -> Result<BenchRepor
     on_device!(context.device, bench_on(request, &session))
 }
 
+/// Scores maps against full precision on the same documents, with intervals.
+///
+/// # Errors
+/// [`StageError`], before any weight is read where a map has not the model's layers.
+pub fn check(request: &CheckRequest, context: &Context<'_>) -> Result<CheckResult, StageError> {
+    let job = Job { model: request.model.clone(), trace: request.trace(), ..Job::default() };
+    let session = Session::open(&job, context)?;
+    on_device!(context.device, check_on(request, &session))
+}
+
+fn check_on<B: DecoderBackend>(
+    request: &CheckRequest,
+    session: &Session<'_>,
+) -> Result<CheckResult, StageError> {
+    check::run::<B>(request, session)
+}
+
 fn bench_on<B: DecoderBackend>(
     request: &BenchRequest,
     session: &Session<'_>,
@@ -244,9 +264,17 @@ fn calibrate_on<B: DecoderBackend>(job: &Job, context: &Context<'_>) -> Result<O
     let mut run = Run::<B>::open(&session)?;
     let mut whole = Outcome::default();
     for stage in Stage::ALL {
-        let outcome = run.stage(stage)?;
+        let outcome = match run.stage(stage) {
+            // All files are there, for the nearest map; the page says so.
+            Err(error @ StageError::NoMap { .. }) => {
+                html::write(&job.out, None)?;
+                return Err(error);
+            }
+            outcome => outcome?,
+        };
         whole.files.splice(0..0, outcome.files);
         whole.summary.extend(outcome.summary);
     }
+    whole.files.push(html::write(&job.out, None)?.path);
     Ok(whole)
 }

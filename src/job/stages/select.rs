@@ -1,3 +1,4 @@
+use super::check::loss;
 use super::costs::Costs;
 use super::exam::Exam;
 use super::ledger::Ledger;
@@ -94,11 +95,9 @@ impl<B: DecoderBackend> Judge<'_, B> {
         Ok(estimate(&losses, bootstrap)?)
     }
 
-    /// Flips, KL and the difference of likelihoods are paired with full precision by what they are.
     fn losses(&self, tallies: &[Tally]) -> Vec<DocumentLoss> {
         let objective = self.session.job.search.objective;
-        let loss = |tally: &Tally| DocumentLoss { sum: tally.sum(objective), positions: tally.positions };
-        tallies.iter().map(loss).collect()
+        tallies.iter().map(|tally| loss(tally, objective)).collect()
     }
 
     fn write(&self, verdict: &Verdict<'_>) -> Result<Vec<std::path::PathBuf>, StageError> {

@@ -3,7 +3,7 @@ use super::{Outcome, StageError};
 use crate::cache::{Simulation, Units};
 use crate::model::{BosPolicy, Decoder, DecoderBackend};
 use crate::precision::PrecisionPair;
-use crate::report::{HeadRow, PositionMode, PositionRow, SensitivityRow, write_csv};
+use crate::report::{Among, HeadRow, PositionMode, PositionRow, PromptRow, SensitivityRow, write_csv};
 use crate::score::simulation;
 use crate::sensitivity::correlation::{Agreement, EXPECTED_AGREEMENT, agreement};
 use crate::sensitivity::position::{ByPosition, DECILES, Mode, follow_all};
@@ -36,7 +36,13 @@ pub(super) fn run<B: DecoderBackend>(
     let (path, heads) = (session.file("sensitivity.csv"), session.file("sensitivity-heads.csv"));
     write_csv(&path, &rows(&pooled))?;
     write_csv(&heads, &head_rows(&pooled))?;
-    let mut outcome = Outcome { files: vec![path, heads], summary: Vec::new() };
+    let prompts = session.file("sensitivity-prompts.csv");
+    let names: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
+    let mut by_prompt = prompt_rows(Among::Prompts, &names, &tables);
+    let (names, by_domain): (Vec<&str>, Vec<Table>) = by_domain.into_iter().unzip();
+    by_prompt.extend(prompt_rows(Among::Domains, &names, &by_domain));
+    write_csv(&prompts, &by_prompt)?;
+    let mut outcome = Outcome { files: vec![path, heads, prompts], summary: Vec::new() };
     let metric = session.job.search_space.sensitivity.metric;
     outcome.summary.extend(said(session, "prompts", agreement(&tables, metric)));
     outcome.summary.extend(said(session, "domains", agreement(&by_domain, metric)));
@@ -109,7 +115,7 @@ impl<B: DecoderBackend> Measure<'_, B> {
     }
 
     /// One table a domain, in the order in which domains first come.
-    fn by_domain(&self, prompts: &[(String, Vec<u32>)]) -> Result<Vec<Table>, StageError> {
+    fn by_domain<'p>(&self, prompts: &'p [(String, Vec<u32>)]) -> Result<Vec<(&'p str, Table)>, StageError> {
         let sequences: Vec<(&[u32], usize)> =
             prompts.iter().map(|(_, tokens)| (&tokens[..], tokens.len())).collect();
         let observer = self.session.observer();
@@ -124,7 +130,7 @@ impl<B: DecoderBackend> Measure<'_, B> {
         }
         let names: Vec<&str> = domains.iter().map(|(domain, _)| *domain).collect();
         observer.end(&format!("{} prompts each of {}", PER_DOMAIN, names.join(", ")));
-        Ok(domains.into_iter().map(|(_, table)| table).collect())
+        Ok(domains)
     }
 
     fn by_position(&self, documents: &[&Document]) -> Result<Vec<PositionRow>, StageError> {
@@ -179,6 +185,20 @@ fn rows(table: &Table) -> Vec<SensitivityRow> {
         errors.iter().zip(&table.pairs).map(|cell| row(layer, cell)).collect()
     };
     table.layers.iter().enumerate().flat_map(of_layer).collect()
+}
+
+/// One table a name.
+fn prompt_rows(among: Among, names: &[&str], tables: &[Table]) -> Vec<PromptRow> {
+    let mut rows = Vec::new();
+    for (&name, table) in names.iter().zip(tables) {
+        for (layer, errors) in table.layers.iter().enumerate() {
+            for (errors, &pair) in errors.iter().zip(&table.pairs) {
+                let Errors { e_o_l1, e_o_elementwise, .. } = errors.errors();
+                rows.push(PromptRow { among, name: name.to_owned(), layer, pair, e_o_l1, e_o_elementwise });
+            }
+        }
+    }
+    rows
 }
 
 fn head_rows(table: &Table) -> Vec<HeadRow> {

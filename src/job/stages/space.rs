@@ -6,7 +6,7 @@ use super::sensitivity::driving_error;
 use super::session::Session;
 use super::{Outcome, StageError};
 use crate::precision::LayerId;
-use crate::report::{FileError, SensitivityRow, read_csv, read_text, write_text};
+use crate::report::{FileError, SensitivityRow, SpaceFile, read_csv};
 use crate::space::{LayerErrors, PairError, PruneParams, Space, SpaceSize, cluster};
 
 /// Prunes pairs and groups layers.
@@ -14,7 +14,7 @@ pub(super) fn run(session: &Session<'_>) -> Result<Outcome, StageError> {
     let rows: Vec<SensitivityRow> = read_csv(&session.file("sensitivity.csv"))?;
     let space = space(session, &rows)?;
     let path = session.file("space.yaml");
-    write_text(&path, &text(session, &space)?)?;
+    SpaceFile::new(space.clone(), session.fingerprint.clone()).write(&path)?;
     let summary = format!(
         "{} layers in {} groups: {} maps, {} after pruning, {} to search",
         space.n_layers(),
@@ -43,36 +43,7 @@ pub(super) fn read(session: &Session<'_>) -> Result<Space, StageError> {
 /// # Errors
 /// [`FileError`] when the file cannot be read or holds no space.
 pub fn read_space(path: &Path) -> Result<Space, FileError> {
-    let file: Result<File, _> = serde_yaml::from_str(&read_text(path)?);
-    Ok(file.map_err(|error| FileError::content(path, "", error.to_string()))?.space)
-}
-
-/// `space.yaml`: the space and where it comes from.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct File {
-    format: u32,
-    model: String,
-    version: String,
-    /// Decimal logarithms of the number of maps: before, after pruning, after grouping.
-    log10_sizes: [f64; 3],
-    #[serde(flatten)]
-    space: Space,
-}
-
-const FORMAT: u32 = 1;
-
-fn text(session: &Session<'_>, space: &Space) -> Result<String, StageError> {
-    let file = File {
-        format: FORMAT,
-        model: session.fingerprint.clone(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        log10_sizes: [space.size_before(), space.size_pruned(), space.size()].map(|size| size.log10),
-        space: space.clone(),
-    };
-    serde_yaml::to_string(&file).map_err(|error| {
-        let (path, message) = (session.file("space.yaml"), error.to_string());
-        FileError::Content { path, place: String::new(), message }.into()
-    })
+    Ok(SpaceFile::read(path)?.space)
 }
 
 fn space(session: &Session<'_>, rows: &[SensitivityRow]) -> Result<Space, StageError> {

@@ -18,12 +18,7 @@ pub(super) fn run<B: DecoderBackend>(
     session: &Session<'_>,
     decoder: &Decoder<B>,
 ) -> Result<Outcome, StageError> {
-    let tokenizer = session.tokenizer()?;
-    let spec = session.job.trace.task_spec();
-    let prompts = prompts(&spec, &|text| count(&tokenizer, text))?;
-    let encoded = encode(&tokenizer, prompts)?;
-    check_context(session, &encoded)?;
-    let trace = record(session, decoder, &encoded, meta(session, &tokenizer))?;
+    let trace = of_splits(session, decoder, &|_| true)?;
     trace.warnings().iter().for_each(|warning| session.observer().warn(warning));
     warn_if_uncoded(session, &trace);
     let path = session.file("trace.safetensors");
@@ -36,6 +31,21 @@ pub(super) fn run<B: DecoderBackend>(
         trace.meta.bos
     );
     Ok(Outcome { files: vec![path], summary: vec![summary] })
+}
+
+/// The trace of the job's prompts of some splits, held in memory.
+pub(super) fn of_splits<B: DecoderBackend>(
+    session: &Session<'_>,
+    decoder: &Decoder<B>,
+    wanted: &dyn Fn(Split) -> bool,
+) -> Result<Trace, StageError> {
+    let tokenizer = session.tokenizer()?;
+    let spec = session.job.trace.task_spec();
+    let mut prompts = prompts(&spec, &|text| count(&tokenizer, text))?;
+    prompts.retain(|(split, _)| wanted(*split));
+    let encoded = encode(&tokenizer, prompts)?;
+    check_context(session, &encoded)?;
+    record(session, decoder, &encoded, meta(session, &tokenizer))
 }
 
 /// Tokens of a text as the model reads it; one that cannot be encoded counts as none and fails later, aloud.

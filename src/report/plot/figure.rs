@@ -7,6 +7,17 @@ pub(super) struct Figure {
     pub(super) width: f64,
     pub(super) height: f64,
     pub(super) shapes: Vec<Shape>,
+    /// What a reader is told who points at a place; pages only.
+    pub(super) hovers: Vec<(Frame, String)>,
+}
+
+/// How much room a page gives a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::report) enum Size {
+    /// A column of a page.
+    Wide,
+    /// A phone.
+    Narrow,
 }
 
 #[derive(Clone, Debug)]
@@ -114,7 +125,7 @@ impl Text {
 
 impl Figure {
     pub(super) fn new(width: f64, height: f64) -> Self {
-        Self { width, height, shapes: Vec::new() }
+        Self { width, height, shapes: Vec::new(), hovers: Vec::new() }
     }
 
     pub(super) fn line(&mut self, points: Vec<Point>, color: Color, width: f64) {
@@ -146,6 +157,11 @@ impl Figure {
 
     pub(super) fn disk(&mut self, center: Point, radius: f64, color: Color) {
         self.shapes.push(Shape::Disk { center, radius, color });
+    }
+
+    /// Says `text` to who points at `frame`.
+    pub(super) fn hover(&mut self, frame: Frame, text: String) {
+        self.hovers.push((frame, text));
     }
 
     pub(super) fn text(&mut self, text: Text) {

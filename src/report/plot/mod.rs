@@ -7,10 +7,18 @@ mod draw;
 mod figure;
 mod font;
 mod heatmap;
+mod inline;
 mod labels;
+mod page;
 mod palette;
 mod pareto;
+mod progress;
 mod scale;
+mod strip;
+
+pub(in crate::report) use page::{Drawing, heatmap_drawing, pareto_drawing, progress_drawing, strip_drawing};
+pub(in crate::report) use progress::Progress;
+pub(in crate::report) use scale::short;
 
 use std::path::{Path, PathBuf};
 
@@ -138,7 +146,7 @@ impl Kind {
 
 /// What the files beside the rows say of them.
 #[derive(Clone, Debug, Default)]
-struct Context {
+pub(in crate::report) struct Context {
     model: Option<String>,
     scheme: Option<String>,
     objective: Option<&'static str>,
@@ -147,7 +155,7 @@ struct Context {
 
 impl Context {
     /// A figure is worth having without its neighbors, so what cannot be read is left out.
-    fn beside(rows: &Path) -> Self {
+    pub(in crate::report) fn beside(rows: &Path) -> Self {
         let folder = rows.parent().unwrap_or(Path::new(""));
         let record = RunRecord::read(&folder.join("run.yaml")).ok();
         let job = Job::read(&folder.join("job.yaml"), &Overrides::default()).ok();

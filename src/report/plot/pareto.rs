@@ -3,15 +3,44 @@
 use crate::report::rows::{ParetoRow, Role};
 
 use super::Context;
-use super::figure::{Align, Figure, Frame, Point, Text};
+use super::figure::{Align, Figure, Frame, Point, Size, Text};
 use super::labels::Labels;
 use super::palette::{BLUE, Color, GRID, INK, MUTED, ORANGE, VERMILION, WHITE};
 use super::scale::{Scale, short};
 
-const WIDTH: f64 = 920.0;
-const HEIGHT: f64 = 600.0;
-const PLOT: Frame = Frame { left: 88.0, top: 92.0, right: 896.0, bottom: 530.0 };
+/// Where things stand, in pixels.
+#[derive(Clone, Copy)]
+struct Layout {
+    width: f64,
+    height: f64,
+    plot: Frame,
+    /// Height of the line of the legend that comes first.
+    legend: f64,
+    /// What the horizontal axis is called.
+    bits: &'static str,
+}
+
+const WIDE: Layout = Layout {
+    width: 920.0,
+    height: 600.0,
+    plot: Frame { left: 88.0, top: 92.0, right: 896.0, bottom: 530.0 },
+    legend: 62.0,
+    bits: "equivalent bits (mean of key and value bits, scales excluded)",
+};
+/// As wide as a page's column, which names the figure above it.
+const PAGE: Layout =
+    Layout { height: 560.0, plot: Frame { top: 52.0, bottom: 490.0, ..WIDE.plot }, legend: 22.0, ..WIDE };
+/// As wide as a phone.
+const NARROW: Layout = Layout {
+    width: 360.0,
+    height: 462.0,
+    plot: Frame { left: 56.0, top: 96.0, right: 352.0, bottom: 392.0 },
+    legend: 14.0,
+    bits: "equivalent bits",
+};
 const LABEL: f64 = 11.5;
+/// From one line of the legend to the next.
+const LEGEND_LINE: f64 = 21.0;
 /// Bits to the left and right of all points.
 const X_MARGIN: f64 = 0.5;
 /// How far right of the chosen point its test figure stands, so that the two bars do not lie on each other.
@@ -19,8 +48,26 @@ const TEST_OFFSET: f64 = 9.0;
 
 /// The front, the chosen map and the uniform maps.
 pub(super) fn figure(rows: &[ParetoRow], context: &Context) -> Figure {
-    let chart = Chart::new(rows, context);
-    let mut figure = Figure::new(WIDTH, HEIGHT);
+    let mut figure = draw(rows, context, WIDE);
+    let title = Text::new(context.title("Pareto front"), (WIDE.plot.left, 28.0), Align::Left, 17.0, INK);
+    figure.text(title.bold());
+    figure
+}
+
+/// The same for a page: without a title, each point with the map that it stands for.
+pub(super) fn on_page(rows: &[ParetoRow], context: &Context, size: Size) -> Figure {
+    let layout = if size == Size::Wide { PAGE } else { NARROW };
+    let mut figure = draw(rows, context, layout);
+    let chart = Chart::new(rows, context, layout);
+    for row in chart.front.iter().chain(&chart.uniform) {
+        figure.hover(Frame::around(chart.point(row), 8.0, 8.0), chart.spoken(row));
+    }
+    figure
+}
+
+fn draw(rows: &[ParetoRow], context: &Context, layout: Layout) -> Figure {
+    let chart = Chart::new(rows, context, layout);
+    let mut figure = Figure::new(layout.width, layout.height);
     chart.axes(&mut figure, context);
     chart.limit(&mut figure);
     chart.front(&mut figure);
@@ -41,6 +88,7 @@ struct Chart<'a> {
     x: Scale,
     y: Scale,
     max_loss: Option<f64>,
+    layout: Layout,
 }
 
 /// Whose losses are drawn: one split for all, since losses of two do not compare.
@@ -75,7 +123,7 @@ impl Split {
 }
 
 impl<'a> Chart<'a> {
-    fn new(rows: &'a [ParetoRow], context: &Context) -> Self {
+    fn new(rows: &'a [ParetoRow], context: &Context, layout: Layout) -> Self {
         let split = Split::of(rows);
         let mut front: Vec<_> = rows.iter().filter(|row| row.role != Role::Uniform).collect();
         front.sort_by(|a, b| a.equivalent_bits.total_cmp(&b.equivalent_bits));
@@ -97,15 +145,16 @@ impl<'a> Chart<'a> {
             x: Scale::between(low - X_MARGIN, high + X_MARGIN),
             y: Scale::fit(losses.iter().copied()),
             max_loss: context.max_loss,
+            layout,
         }
     }
 
     fn x(&self, bits: f64) -> f64 {
-        PLOT.left + (PLOT.right - PLOT.left) * self.x.share(bits)
+        self.layout.plot.left + (self.layout.plot.right - self.layout.plot.left) * self.x.share(bits)
     }
 
     fn y(&self, loss: f64) -> f64 {
-        PLOT.bottom - (PLOT.bottom - PLOT.top) * self.y.share(loss)
+        self.layout.plot.bottom - (self.layout.plot.bottom - self.layout.plot.top) * self.y.share(loss)
     }
 
     fn point(&self, row: &ParetoRow) -> Point {
@@ -113,34 +162,35 @@ impl<'a> Chart<'a> {
     }
 
     fn axes(&self, figure: &mut Figure, context: &Context) {
-        figure
-            .text(Text::new(context.title("Pareto front"), (PLOT.left, 28.0), Align::Left, 17.0, INK).bold());
+        let Layout { plot, height, bits, .. } = self.layout;
         for tick in self.y.ticks() {
             let y = self.y(tick.value);
-            figure.line(vec![(PLOT.left, y), (PLOT.right, y)], GRID, 1.0);
-            figure.text(Text::new(tick.label, (PLOT.left - 10.0, y), Align::Right, 12.0, MUTED));
+            figure.line(vec![(plot.left, y), (plot.right, y)], GRID, 1.0);
+            figure.text(Text::new(tick.label, (plot.left - 10.0, y), Align::Right, 12.0, MUTED));
         }
         for tick in self.x.ticks() {
             let x = self.x(tick.value);
-            figure.line(vec![(x, PLOT.top), (x, PLOT.bottom)], GRID, 1.0);
-            figure.text(Text::new(tick.label, (x, PLOT.bottom + 18.0), Align::Middle, 12.0, MUTED));
+            figure.line(vec![(x, plot.top), (x, plot.bottom)], GRID, 1.0);
+            figure.text(Text::new(tick.label, (x, plot.bottom + 18.0), Align::Middle, 12.0, MUTED));
         }
         figure.line(
-            vec![(PLOT.left, PLOT.top), (PLOT.left, PLOT.bottom), (PLOT.right, PLOT.bottom)],
+            vec![(plot.left, plot.top), (plot.left, plot.bottom), (plot.right, plot.bottom)],
             MUTED,
             1.0,
         );
-        let middle = ((PLOT.left + PLOT.right) / 2.0, (PLOT.top + PLOT.bottom) / 2.0);
-        let bits = "equivalent bits (mean of key and value bits, scales excluded)";
-        figure.text(Text::new(bits, (middle.0, HEIGHT - 28.0), Align::Middle, 13.0, INK));
+        let middle = ((plot.left + plot.right) / 2.0, (plot.top + plot.bottom) / 2.0);
+        figure.text(Text::new(bits, (middle.0, height - 28.0), Align::Middle, 13.0, INK));
         let loss = format!("{}, {}", context.objective.unwrap_or("loss"), self.split.name());
-        figure.text(Text::new(loss, (24.0, middle.1), Align::Middle, 13.0, INK).upright());
+        figure.text(
+            Text::new(loss, (plot.left - 64.0_f64.min(plot.left - 8.0), middle.1), Align::Middle, 13.0, INK)
+                .upright(),
+        );
     }
 
     fn limit(&self, figure: &mut Figure) {
         if let Some(max_loss) = self.max_loss {
             let y = self.y(max_loss);
-            figure.dashes((PLOT.left, y), (PLOT.right, y), MUTED, 1.2);
+            figure.dashes((self.layout.plot.left, y), (self.layout.plot.right, y), MUTED, 1.2);
         }
     }
 
@@ -202,7 +252,7 @@ impl<'a> Chart<'a> {
 
     /// All that a label must not cover.
     fn obstacles(&self) -> Labels {
-        let mut labels = Labels::new(PLOT);
+        let mut labels = Labels::new(self.layout.plot);
         let points: Vec<Point> = self.front.iter().map(|row| self.point(row)).collect();
         labels.block_line(&points);
         for row in self.front.iter().chain(&self.uniform) {
@@ -216,19 +266,25 @@ impl<'a> Chart<'a> {
             labels.block(Frame { left: at.0 - 6.0, top: high - 2.0, right: at.0 + 6.0, bottom: low + 2.0 });
         }
         if let Some(max_loss) = self.max_loss {
-            labels.block_line(&[(PLOT.left, self.y(max_loss)), (PLOT.right, self.y(max_loss))]);
+            labels.block_line(&[
+                (self.layout.plot.left, self.y(max_loss)),
+                (self.layout.plot.right, self.y(max_loss)),
+            ]);
         }
         labels
     }
 
     fn legend(&self, figure: &mut Figure) {
-        const Y: f64 = 62.0;
-        let mut x = PLOT.left;
+        let left = if self.layout.width < WIDE.width { 12.0 } else { self.layout.plot.left };
+        let (mut x, mut y) = (left, self.layout.legend);
         for (mark, text) in self.legend_entries() {
-            mark(figure, (x + 9.0, Y));
-            let text = Text::new(text, (x + 26.0, Y), Align::Left, 12.0, INK);
-            x = text.frame().right + 20.0;
-            figure.text(text);
+            let width = Text::new(text.as_str(), (0.0, 0.0), Align::Left, 12.0, INK).width();
+            if x > left && x + 26.0 + width > self.layout.width {
+                (x, y) = (left, y + LEGEND_LINE);
+            }
+            mark(figure, (x + 9.0, y));
+            figure.text(Text::new(text, (x + 26.0, y), Align::Left, 12.0, INK));
+            x += 26.0 + width + 24.0;
         }
     }
 
@@ -249,6 +305,22 @@ impl<'a> Chart<'a> {
             entries.push((limit_mark, format!("limit {}", short(max_loss))));
         }
         entries
+    }
+
+    /// What a row says when it is pointed at.
+    fn spoken(&self, row: &ParetoRow) -> String {
+        let role = match row.role {
+            Role::Front => "front",
+            Role::Uniform => "one pair for all layers",
+            Role::Chosen => "chosen",
+        };
+        let loss = short(self.split.loss(row));
+        format!(
+            "{role}: {} bits, loss {loss} on the {}\n{}",
+            short(row.equivalent_bits),
+            self.split.name(),
+            row.map
+        )
     }
 }
 

@@ -124,7 +124,7 @@ fn log_ticks(low: f64, high: f64, zero: bool) -> Vec<Tick> {
 }
 
 /// A number in few characters: three significant digits, an exponent below 0.0001 and from a million on.
-pub(super) fn short(value: f64) -> String {
+pub(in crate::report) fn short(value: f64) -> String {
     let text = three_digits(value);
     match text.split_once('e') {
         Some((mantissa, exponent)) => format!("{}e{exponent}", trimmed(mantissa)),

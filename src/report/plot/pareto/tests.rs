@@ -48,7 +48,7 @@ fn every_uniform_map_and_the_chosen_one_are_labeled() {
 #[test]
 fn no_text_lies_on_another_or_leaves_the_figure() {
     let figure = figure(&rows(), &Context { max_loss: Some(0.05), ..Context::default() });
-    let whole = Frame { left: 0.0, top: 0.0, right: WIDTH, bottom: HEIGHT };
+    let whole = Frame { left: 0.0, top: 0.0, right: WIDE.width, bottom: WIDE.height };
     let frames: Vec<_> =
         texts(&figure).into_iter().filter(|t| !t.upright).map(|t| (t.text.clone(), t.frame())).collect();
     for (i, (text, frame)) in frames.iter().enumerate() {

@@ -1,0 +1,61 @@
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::files::{FileError, read_text, write_text};
+use super::run_record::refuse_format;
+use crate::space::Space;
+
+/// `space.yaml`: the space and where it comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpaceFile {
+    /// Version of this format.
+    pub format: u32,
+    /// Fingerprint of the model's weights.
+    pub model: String,
+    /// Version of kvtune.
+    pub version: String,
+    /// Decimal logarithms of the number of maps: before, after pruning, after grouping.
+    pub log10_sizes: [f64; 3],
+    /// The space.
+    #[serde(flatten)]
+    pub space: Space,
+}
+
+impl SpaceFile {
+    /// The format that this version writes and reads.
+    pub const FORMAT: u32 = 1;
+
+    /// The file of a space found for a model.
+    pub fn new(space: Space, model: String) -> Self {
+        let log10_sizes = [space.size_before(), space.size_pruned(), space.size()].map(|size| size.log10);
+        Self {
+            format: Self::FORMAT,
+            model,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            log10_sizes,
+            space,
+        }
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// [`FileError::Write`].
+    pub fn write(&self, path: &Path) -> Result<(), FileError> {
+        let text =
+            serde_yaml::to_string(self).map_err(|error| FileError::content(path, "", error.to_string()))?;
+        write_text(path, &text)
+    }
+
+    /// Reads it back.
+    ///
+    /// # Errors
+    /// [`FileError`] when the file cannot be read or holds no space.
+    pub fn read(path: &Path) -> Result<Self, FileError> {
+        let file: Self = serde_yaml::from_str(&read_text(path)?)
+            .map_err(|error| FileError::content(path, "", error.to_string()))?;
+        refuse_format(path, file.format, Self::FORMAT)?;
+        Ok(file)
+    }
+}
