@@ -37,6 +37,7 @@ pub mod bench;
 pub mod cache;
 #[cfg(any(feature = "flex", feature = "cuda"))]
 pub mod cli;
+pub mod dgap;
 pub mod job;
 pub mod model;
 pub mod parallel;

@@ -1,0 +1,41 @@
+//! DGAP: heads that see from quantized logits when a step has drifted from full precision, and repair the most
+//! likely candidates before a token is chosen.
+//!
+//! From arXiv:2607.16248. The copy of the paper at hand ends before its method, so it fixes only this: a risk
+//! detector on features of the quantized logits alone, a corrector that runs where the risk is above a calibrated
+//! threshold and changes only the top K candidates, no full-precision logits at run time, the model and the cache
+//! untouched. Features, heads, losses, thresholds and measures are **ours**.
+//!
+//! | file | what |
+//! |---|---|
+//! | `sheet`, `traced` | what both runs say at the same positions, and the file of it |
+//! | `drift`, `oracle` | how far a step is off, and how much of that any top-K corrector could repair |
+//! | `features`, `heads` | what heads see, and their arithmetic |
+//! | `examples`, `loss`, `train`, `adam` | training |
+//! | `threshold`, `metrics` | when to correct, and how good detectors are |
+//! | `file` | `dgap.safetensors` |
+//!
+//! Knows logits and hidden states, not how a cache came to hold what it holds.
+
+mod adam;
+pub mod drift;
+mod error;
+mod examples;
+mod features;
+pub mod heads;
+mod loss;
+mod oracle;
+mod setting;
+mod sheet;
+mod traced;
+mod train;
+
+pub use error::DgapError;
+pub use examples::Examples;
+pub use features::{Features, History, Step};
+pub use loss::{Divergence, LossWeights, Target};
+pub use oracle::{Oracle, oracle};
+pub use setting::Setting;
+pub use sheet::{HELD, Position, Row, Sheet};
+pub use traced::{Traced, TracedDocument, TracedEntry, TracedMeta};
+pub use train::{Epoch, TrainParams, Trained, Training};
