@@ -13,7 +13,7 @@
 //! | `features`, `heads` | what heads see, and their arithmetic |
 //! | `examples`, `loss`, `train`, `adam` | training |
 //! | `threshold`, `metrics` | when to correct, and how good detectors are |
-//! | `file` | `dgap.safetensors` |
+//! | `set`, `file`, `loaded` | the heads of one setting, `dgap.safetensors`, and heads on a device |
 //!
 //! Knows logits and hidden states, not how a cache came to hold what it holds.
 
@@ -22,20 +22,28 @@ pub mod drift;
 mod error;
 mod examples;
 mod features;
+mod file;
 pub mod heads;
-mod loss;
+mod loaded;
+pub mod loss;
+mod metrics;
 mod oracle;
+mod set;
 mod setting;
 mod sheet;
+mod threshold;
 mod traced;
 mod train;
 
 pub use error::DgapError;
 pub use examples::Examples;
 pub use features::{Features, History, Step};
-pub use loss::{Divergence, LossWeights, Target};
+pub use loaded::Loaded;
+pub use metrics::{Detection, detection};
 pub use oracle::{Oracle, oracle};
+pub use set::{About, HeadRecord, Heads};
 pub use setting::Setting;
 pub use sheet::{HELD, Position, Row, Sheet};
+pub use threshold::{Policy, Threshold};
 pub use traced::{Traced, TracedDocument, TracedEntry, TracedMeta};
 pub use train::{Epoch, TrainParams, Trained, Training};

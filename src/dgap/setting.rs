@@ -3,7 +3,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::precision::PrecisionMap;
-use crate::quant::{Scheme, SchemeName};
+use crate::quant::Scheme;
 
 /// A way to hold the cache that heads are trained for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,10 +26,6 @@ impl Setting {
 /// `KV1 (0-29 KV1, kivi)`, so that two settings that differ print differently in most cases.
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match self.scheme.name {
-            SchemeName::Kivi => "kivi",
-            SchemeName::PerTokenAsym => "per-token-asym",
-        };
-        write!(f, "{} ({}, {scheme})", self.name, self.map)
+        write!(f, "{} ({}, {})", self.name, self.map, self.scheme.name.slug())
     }
 }
