@@ -9,24 +9,29 @@
 //! | file | what |
 //! |---|---|
 //! | `sheet`, `traced` | what both runs say at the same positions, and the file of it |
+//! | `observe` | a document run with a quantized cache |
+//! | `control` | order against size of logits |
 //! | `drift`, `oracle` | how far a step is off, and how much of that any top-K corrector could repair |
 //! | `features`, `heads` | what heads see, and their arithmetic |
 //! | `examples`, `loss`, `train`, `adam` | training |
-//! | `threshold`, `metrics` | when to correct, and how good detectors are |
+//! | `threshold`, `metrics`, `judge` | when to correct, and how good detectors and correctors are |
 //! | `set`, `file`, `loaded` | the heads of one setting, `dgap.safetensors`, and heads on a device |
 //!
 //! Knows logits and hidden states, not how a cache came to hold what it holds.
 
 mod adam;
+pub mod control;
 pub mod drift;
 mod error;
 mod examples;
 mod features;
 mod file;
 pub mod heads;
+pub mod judge;
 mod loaded;
 pub mod loss;
 mod metrics;
+mod observe;
 mod oracle;
 mod set;
 mod setting;
@@ -40,6 +45,7 @@ pub use examples::Examples;
 pub use features::{Features, History, Step};
 pub use loaded::Loaded;
 pub use metrics::{Detection, detection};
+pub use observe::observe;
 pub use oracle::{Oracle, oracle};
 pub use set::{About, HeadRecord, Heads};
 pub use setting::Setting;

@@ -45,6 +45,11 @@ impl Threshold {
         Self { risk, policy, positions: risks.len(), positives: positives.len() }
     }
 
+    /// The risk that the given share of steps reaches.
+    pub fn reaching(risks: &[f64], share: f64) -> f64 {
+        quantile(risks, share)
+    }
+
     /// Why the rate that was asked for does not decide.
     pub fn warning(&self) -> Option<String> {
         let Policy::MissedDrift(alpha) = self.policy else { return None };
@@ -76,7 +81,7 @@ fn needed(alpha: f64) -> usize {
 }
 
 /// The risk that the given share of steps reaches.
-pub(super) fn quantile(risks: &[f64], share: f64) -> f64 {
+fn quantile(risks: &[f64], share: f64) -> f64 {
     let mut sorted = risks.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
     let count = (share * sorted.len() as f64).round() as usize;

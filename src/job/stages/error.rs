@@ -1,3 +1,4 @@
+use crate::dgap::DgapError;
 use crate::job::JobError;
 use crate::model::ModelError;
 use crate::precision::PrecisionMap;
@@ -47,6 +48,9 @@ pub enum StageError {
     /// Scores that cannot be compared.
     #[error(transparent)]
     Select(#[from] SelectError),
+    /// DGAP's heads.
+    #[error(transparent)]
+    Dgap(DgapError),
     /// The user asked to stop; what was done is saved.
     #[error("stopped; the same command goes on from here")]
     Interrupted,
@@ -102,6 +106,7 @@ impl StageError {
             Self::Plot(error) => error.hint(),
             Self::Task(error) => error.hint(),
             Self::Trace(error) => error.hint(),
+            Self::Dgap(error) => error.hint(),
             Self::NoMap { .. } => {
                 Some("raise `search.max_loss` or the limit on bits; all files were written".into())
             }
@@ -130,6 +135,7 @@ impl StageError {
             Self::Job(error) => !matches!(error, JobError::Read { .. }),
             Self::Model(error) => matches!(error, ModelError::KeyBias(_) | ModelError::Width(_)),
             Self::Search(error) => !matches!(error, SearchError::Limit { .. }),
+            Self::Dgap(error) => matches!(error, DgapError::TopK { .. } | DgapError::NoHead { .. }),
             Self::Cluster(_) | Self::Budget { .. } => true,
             _ => false,
         }
@@ -151,6 +157,16 @@ impl From<SensitivityError> for StageError {
             SensitivityError::Model(error) => Self::Model(error),
             SensitivityError::Interrupted => Self::Interrupted,
             error => Self::Sensitivity(error),
+        }
+    }
+}
+
+impl From<DgapError> for StageError {
+    fn from(error: DgapError) -> Self {
+        match error {
+            DgapError::File(error) => Self::File(error),
+            DgapError::Interrupted => Self::Interrupted,
+            error => Self::Dgap(error),
         }
     }
 }
