@@ -163,3 +163,8 @@ impl Tables<'_> {
 fn little_endian(data: &[f32]) -> Vec<u8> {
     data.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
+
+/// As the digits that the Python export holds.
+pub(super) fn hexadecimal(data: &[f32]) -> String {
+    little_endian(data).iter().map(|byte| format!("{byte:02x}")).collect()
+}

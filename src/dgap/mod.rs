@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `sheet`, `traced` | what both runs say at the same positions, and the file of it |
 //! | `observe` | a document run with a quantized cache |
+//! | `export` | heads for other engines |
 //! | `control` | order against size of logits |
 //! | `drift`, `oracle` | how far a step is off, and how much of that any top-K corrector could repair |
 //! | `features`, `heads` | what heads see, and their arithmetic |
@@ -24,6 +25,7 @@ pub mod control;
 pub mod drift;
 mod error;
 mod examples;
+pub mod export;
 mod features;
 mod file;
 pub mod heads;

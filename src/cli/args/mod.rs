@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod compare;
+mod dgap;
 mod generate;
 mod typed;
 
@@ -9,6 +10,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(super) use self::compare::{BenchArgs, EvalArgs, MapsArgs};
+pub(super) use self::dgap::{
+    CorrectorName, DgapCommand, DgapEvalArgs, DgapExportArgs, DgapTrainArgs, RestoreArgs, SettingArgs, TuningArgs,
+};
 pub(super) use self::generate::{Cache, CacheArgs, GenerateArgs, SamplingArgs};
 
 use self::typed::threads;
@@ -89,7 +93,13 @@ pub(in crate::cli) enum Command {
     /// Stage 5: choose from the front and write the precision map
     #[command(after_long_help = "Example:\n  kvtune select calibration/thorough.yaml")]
     Select(JobArgs),
-    /// Draw pareto.csv or sensitivity.csv
+    /// Train and judge heads that repair what low-bit caches break
+    #[command(
+        subcommand,
+        after_long_help = "Example:\n  kvtune dgap train runs/smollm2-135m/kivi --uniform KV1"
+    )]
+    Dgap(DgapCommand),
+    /// Draw pareto.csv, sensitivity.csv or dgap.csv
     Plot(PlotArgs),
     /// List or fetch known models
     #[command(
@@ -165,7 +175,7 @@ Examples:
   kvtune plot runs/smollm2-135m/kivi/pareto.csv                       writes pareto.svg beside it
   kvtune plot runs/smollm2-135m/kivi/sensitivity.csv -o errors.png")]
 pub(in crate::cli) struct PlotArgs {
-    /// pareto.csv or sensitivity.csv
+    /// pareto.csv, sensitivity.csv or dgap.csv
     #[arg(value_name = "FILE.csv")]
     pub(in crate::cli) file: PathBuf,
     /// The figure, .svg or .png; without it beside the file, as SVG
