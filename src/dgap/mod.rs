@@ -11,6 +11,7 @@
 //! | `sheet`, `traced` | what both runs say at the same positions, and the file of it |
 //! | `observe` | a document run with a quantized cache |
 //! | `export` | heads for other engines |
+//! | `restore` | heads at work while a model decodes |
 //! | `control` | order against size of logits |
 //! | `drift`, `oracle` | how far a step is off, and how much of that any top-K corrector could repair |
 //! | `features`, `heads` | what heads see, and their arithmetic |
@@ -35,6 +36,7 @@ pub mod loss;
 mod metrics;
 mod observe;
 mod oracle;
+mod restore;
 mod set;
 mod setting;
 mod sheet;
@@ -49,6 +51,7 @@ pub use loaded::Loaded;
 pub use metrics::{Detection, detection};
 pub use observe::observe;
 pub use oracle::{Oracle, oracle};
+pub use restore::Restorer;
 pub use set::{About, HeadRecord, Heads};
 pub use setting::Setting;
 pub use sheet::{HELD, Position, Row, Sheet};

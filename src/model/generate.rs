@@ -80,6 +80,50 @@ pub struct Chosen {
     pub is_last: bool,
 }
 
+/// Changes the logits of steps before their tokens are chosen.
+pub trait Restore: Sync {
+    /// What is remembered of one sequence.
+    type State: Send;
+
+    /// Layers whose leaving hidden states are asked for, ascending.
+    fn layers(&self) -> &[usize];
+
+    /// Before the first step of a sequence.
+    fn begin(&self) -> Self::State;
+
+    /// One step of a sequence.
+    fn restore(&self, state: &mut Self::State, step: Step<'_>);
+}
+
+/// A step before its token is chosen.
+#[derive(Debug)]
+pub struct Step<'a> {
+    /// Tokens so far.
+    pub length: usize,
+    /// Hidden state after the final norm.
+    pub last: &'a [f32],
+    /// Hidden states that leave the layers that were asked for.
+    pub earlier: &'a [&'a [f32]],
+    /// Over the vocabulary.
+    pub logits: &'a mut [f32],
+}
+
+/// Leaves logits as they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AsIs;
+
+impl Restore for AsIs {
+    type State = ();
+
+    fn layers(&self) -> &[usize] {
+        &[]
+    }
+
+    fn begin(&self) {}
+
+    fn restore(&self, (): &mut (), _step: Step<'_>) {}
+}
+
 /// Continues many prompts, none of them empty, until `max_new` tokens or an end-of-sequence token each, which is
 /// kept as the last one; a prompt that waits enters as soon as another has left its lane.
 ///
@@ -94,18 +138,41 @@ pub fn continue_many<B: DecoderBackend, C: LayerCache>(
     caches: impl Fn(usize) -> Result<Vec<C>, ModelError> + Sync,
     prompts: &[&[u32]],
     batch: &Batch,
+    each: impl FnMut(Chosen) -> ControlFlow<()>,
+) -> Result<Vec<Vec<u32>>, ModelError> {
+    continue_restored(decoder, caches, prompts, batch, &AsIs, each)
+}
+
+/// [`continue_many`], with logits that are changed before tokens are chosen from them.
+///
+/// # Errors
+/// As [`continue_many`].
+pub fn continue_restored<B: DecoderBackend, C: LayerCache, R: Restore>(
+    decoder: &Decoder<B>,
+    caches: impl Fn(usize) -> Result<Vec<C>, ModelError> + Sync,
+    prompts: &[&[u32]],
+    batch: &Batch,
+    restore: &R,
     mut each: impl FnMut(Chosen) -> ControlFlow<()>,
 ) -> Result<Vec<Vec<u32>>, ModelError> {
     let mut continuations = vec![Vec::new(); prompts.len()];
     let mut waiting = 0..if batch.max_new == 0 { 0 } else { prompts.len() };
-    let mut going: Vec<Lane<C>> = Vec::new();
+    let mut going: Vec<Lane<C, R::State>> = Vec::new();
     while !(waiting.is_empty() && going.is_empty()) {
         let free = batch.lanes.max(1) - going.len();
         let entering: Vec<usize> = waiting.by_ref().take(free).collect();
-        let mut lanes = advance(decoder, going)?;
+        let mut lanes = advance(decoder, going, restore)?;
         lanes.extend(in_order(batch.threads, entering.len(), |index| {
             let prompt = entering[index];
-            start(decoder, caches(prompt)?, prompts[prompt], Sampler::new(batch.sampling, prompt), prompt)
+            let lane = Lane {
+                prompt,
+                token: 0,
+                length: 0,
+                caches: caches(prompt)?,
+                sampler: Sampler::new(batch.sampling, prompt),
+                state: restore.begin(),
+            };
+            start(decoder, lane, prompts[prompt], restore)
         })?);
         going = Vec::new();
         for lane in lanes {
@@ -125,40 +192,63 @@ pub fn continue_many<B: DecoderBackend, C: LayerCache>(
 }
 
 /// A sequence under way: the token chosen last is not yet in the caches.
-struct Lane<C> {
+struct Lane<C, S> {
     prompt: usize,
     token: u32,
+    /// Tokens in the caches.
+    length: usize,
     caches: Vec<C>,
     sampler: Sampler,
+    state: S,
 }
 
-fn start<B: DecoderBackend, C: LayerCache>(
+impl<C, S> Lane<C, S> {
+    /// Chooses the token that follows, given the rows of its step.
+    fn choose<R: Restore<State = S>>(&mut self, restore: &R, last: &[f32], earlier: &[&[f32]], logits: &mut [f32]) {
+        restore.restore(&mut self.state, Step { length: self.length, last, earlier, logits });
+        self.token = self.sampler.choose(logits);
+    }
+}
+
+fn start<B: DecoderBackend, C: LayerCache, R: Restore>(
     decoder: &Decoder<B>,
-    mut caches: Vec<C>,
+    mut lane: Lane<C, R::State>,
     tokens: &[u32],
-    mut sampler: Sampler,
-    prompt: usize,
-) -> Result<Lane<C>, ModelError> {
-    let hidden = decoder.forward(tokens, &mut caches)?;
-    let token = choose_last(decoder, hidden, &mut sampler);
-    Ok(Lane { prompt, token, caches, sampler })
+    restore: &R,
+) -> Result<Lane<C, R::State>, ModelError> {
+    let (hidden, tapped) = decoder.forward_tapped(tokens, &mut lane.caches, restore.layers())?;
+    lane.length = tokens.len();
+    let last_row = |states: Tensor2<B>| states.narrow(0, tokens.len() - 1, 1);
+    let hidden = last_row(hidden);
+    let mut logits = to_host(decoder.logits(hidden.clone()));
+    let tapped: Vec<Vec<f32>> = tapped.into_iter().map(|states| to_host(last_row(states))).collect();
+    let earlier: Vec<&[f32]> = tapped.iter().map(|states| &states[..]).collect();
+    lane.choose(restore, &to_host(hidden), &earlier, &mut logits);
+    Ok(lane)
 }
 
 /// Every lane by one token.
-fn advance<B: DecoderBackend, C: LayerCache>(
+fn advance<B: DecoderBackend, C: LayerCache, R: Restore>(
     decoder: &Decoder<B>,
-    mut lanes: Vec<Lane<C>>,
-) -> Result<Vec<Lane<C>>, ModelError> {
+    mut lanes: Vec<Lane<C, R::State>>,
+    restore: &R,
+) -> Result<Vec<Lane<C, R::State>>, ModelError> {
     if lanes.is_empty() {
         return Ok(lanes);
     }
     let tokens: Vec<u32> = lanes.iter().map(|lane| lane.token).collect();
     let mut caches: Vec<Vec<C>> = lanes.iter_mut().map(|lane| std::mem::take(&mut lane.caches)).collect();
-    let logits = to_host(decoder.logits(decoder.step(&tokens, &mut caches)?));
-    let rows = logits.chunks_exact(decoder.config().vocab_size);
-    for ((lane, caches), row) in lanes.iter_mut().zip(caches).zip(rows) {
+    let (hidden, tapped) = decoder.step_tapped(&tokens, &mut caches, restore.layers())?;
+    let width = decoder.config().hidden_size;
+    let mut logits = to_host(decoder.logits(hidden.clone()));
+    let hidden = to_host(hidden);
+    let tapped: Vec<Vec<f32>> = tapped.into_iter().map(to_host).collect();
+    let rows = logits.chunks_exact_mut(decoder.config().vocab_size).zip(hidden.chunks_exact(width));
+    for (index, ((lane, caches), (row, last))) in lanes.iter_mut().zip(caches).zip(rows).enumerate() {
         lane.caches = caches;
-        lane.token = lane.sampler.choose(row);
+        lane.length += 1;
+        let earlier: Vec<&[f32]> = tapped.iter().map(|states| &states[index * width..][..width]).collect();
+        lane.choose(restore, last, &earlier, row);
     }
     Ok(lanes)
 }

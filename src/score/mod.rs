@@ -16,7 +16,7 @@ use crate::quant::Scheme;
 
 pub use scorer::{ScoreError, Scorer};
 pub use tally::{Objective, Tally};
-pub use windows::{WindowScores, score_windows};
+pub use windows::{Entry, WindowScores, score_entries, score_windows};
 
 /// What simulated caches of a model need under a scheme, for sequences of up to `len` tokens.
 ///

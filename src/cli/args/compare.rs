@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::FormatArgs;
+use super::{FormatArgs, RestoreArgs};
 use super::typed::{at_least_one, repeats, window};
 use crate::bench::Cell;
 use crate::cache::CacheKind;
@@ -47,6 +47,8 @@ pub(in crate::cli) struct EvalArgs {
     /// What holds the keys and values; both give the same numbers, but for rounding
     #[arg(long, value_name = "KIND", default_value = "simulated")]
     pub(in crate::cli) cache: QuantizedCache,
+    #[command(flatten)]
+    pub(in crate::cli) restore: RestoreArgs,
     #[command(flatten)]
     pub(in crate::cli) format: FormatArgs,
 }

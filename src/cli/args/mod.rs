@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(super) use self::compare::{BenchArgs, EvalArgs, MapsArgs};
 pub(super) use self::dgap::{
-    CorrectorName, DgapCommand, DgapEvalArgs, DgapExportArgs, DgapTrainArgs, RestoreArgs, SettingArgs, TuningArgs,
+    DgapCommand, DgapEvalArgs, DgapExportArgs, DgapTrainArgs, RestoreArgs, SettingArgs, TuningArgs,
 };
 pub(super) use self::generate::{Cache, CacheArgs, GenerateArgs, SamplingArgs};
 

@@ -1,9 +1,9 @@
 use super::{Session, configuration};
-use crate::cli::args::{DgapCommand, DgapEvalArgs, DgapExportArgs, DgapTrainArgs, SettingArgs, TuningArgs};
+use crate::cli::args::{DgapCommand, DgapEvalArgs, DgapExportArgs, DgapTrainArgs, RestoreArgs, SettingArgs, TuningArgs};
 use crate::dgap::heads::{Bounds, Corrector, Sizes};
 use crate::dgap::loss::LossWeights;
 use crate::dgap::{Policy, TrainParams, export};
-use crate::job::stages::{self, DgapEvaluation, DgapRequest, DgapTraining, Outcome};
+use crate::job::stages::{self, DgapEvaluation, DgapRequest, DgapTraining, Outcome, Restoration};
 use crate::job::{Job, Overrides};
 
 pub(super) fn run(command: &DgapCommand, session: &Session<'_>) -> anyhow::Result<()> {
@@ -48,6 +48,12 @@ fn export_python(args: &DgapExportArgs, session: &Session<'_>) -> anyhow::Result
     let out = args.out.clone().unwrap_or_else(|| args.heads.with_file_name("dgap_processor.py"));
     export::python(&args.heads, args.corrector.map(Into::into), &out)?;
     Ok(session.output.data(&format!("{}\n", out.display()))?)
+}
+
+/// Heads to decode with, if any were named.
+pub(super) fn restoration(typed: &RestoreArgs) -> Option<Restoration> {
+    let corrector = typed.corrector.map(Into::into);
+    typed.dgap.as_ref().map(|heads| Restoration { heads: heads.clone(), corrector, risk: typed.risk })
 }
 
 /// Pairs under the scheme of the folder's job, and maps.

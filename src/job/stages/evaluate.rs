@@ -1,10 +1,12 @@
+use super::dgap::{restoration::Repair, setting};
 use super::session::Session;
 use super::{Configuration, Evaluation, EvaluationResult, StageError, fit};
 use crate::cache::Memory;
+use crate::dgap::heads::Readout;
 use crate::job::plan::size;
 use crate::model::{BosPolicy, DecoderBackend, ModelError};
 use crate::precision::{PrecisionMap, equivalent_bits, storage_bits};
-use crate::score::{Objective, Tally, score_windows, simulation};
+use crate::score::{Entry, Objective, Tally, score_entries, simulation};
 
 /// Compares configurations on windows of a text, full precision first.
 pub(super) fn run<B: DecoderBackend>(
@@ -17,7 +19,10 @@ pub(super) fn run<B: DecoderBackend>(
         tokens.chunks_exact(request.window).take(request.windows.unwrap_or(usize::MAX)).collect();
     let maps = request.configurations.iter().map(|configuration| session.map(configuration));
     let maps = maps.collect::<Result<Vec<_>, _>>()?;
+    let repair = repair(request, session)?;
     let decoder = session.decoder::<B>()?;
+    let readout = Readout::new(decoder.head_weight());
+    let restorer = repair.as_ref().map(|repair| repair.restorer(&readout)).transpose()?;
     let observer = session.observer();
     observer.begin("eval", (windows.len() * by_scheme(request).count()) as u64, "windows");
     let (mut results, mut held) = (Vec::new(), String::new());
@@ -27,7 +32,15 @@ pub(super) fn run<B: DecoderBackend>(
         let simulation = simulation(&decoder, scheme, request.window).map_err(ModelError::from)?;
         let maps: Vec<PrecisionMap> = maps.by_ref().take(configurations.len()).collect();
         let (kind, threads) = (request.cache, session.context.threads);
-        let scores = score_windows(&decoder, &simulation, kind, &maps, &windows, threads, observer)?;
+        let entry = |(configuration, map)| {
+            let is_for = match &repair {
+                Some(repair) => repair.is_for(&setting(session, configuration)?),
+                None => false,
+            };
+            Ok(Entry { map, restore: restorer.as_ref().filter(|_| is_for) })
+        };
+        let entries = configurations.iter().zip(&maps).map(entry).collect::<Result<Vec<_>, StageError>>()?;
+        let scores = score_entries(&decoder, &simulation, kind, &entries, &windows, threads, observer)?;
         for ((configuration, map), scores) in configurations.iter().zip(&maps).zip(&scores) {
             let tally = Tally::pooled(&scores.tallies);
             held += &memory_line(request, configuration, map, scores.memory, session);
@@ -35,6 +48,11 @@ pub(super) fn run<B: DecoderBackend>(
                 results.push(full(&tally));
             }
             results.push(result(configuration, map, &tally, session, request.window));
+            if let Some(repair) = repair.as_ref().filter(|_| !scores.restored.is_empty()) {
+                let tally = Tally::pooled(&scores.restored);
+                let repaired = result(configuration, map, &tally, session, request.window);
+                results.push(EvaluationResult { configuration: repair.name(&configuration.name), ..repaired });
+            }
         }
     }
     observer.end(&format!("{} windows of {} tokens{held}", windows.len(), request.window));
@@ -44,6 +62,18 @@ pub(super) fn run<B: DecoderBackend>(
 /// Neighbors of one scheme share their full-precision pass.
 fn by_scheme(request: &Evaluation) -> impl Iterator<Item = &[Configuration]> {
     request.configurations.chunk_by(|a, b| a.scheme == b.scheme)
+}
+
+/// The heads that were asked for, if they are for this model and one of the configurations.
+fn repair<'a>(request: &'a Evaluation, session: &Session<'_>) -> Result<Option<Repair<'a>>, StageError> {
+    let Some(restoration) = &request.restoration else { return Ok(None) };
+    let repair = Repair::open(restoration, session)?;
+    let settings = request.configurations.iter().map(|configuration| setting(session, configuration));
+    let settings = settings.collect::<Result<Vec<_>, _>>()?;
+    if let Some(first) = settings.first().filter(|_| !settings.iter().any(|setting| repair.is_for(setting))) {
+        repair.check(first)?;
+    }
+    Ok(Some(repair))
 }
 
 fn tokens(request: &Evaluation, session: &Session<'_>) -> Result<Vec<u32>, StageError> {

@@ -29,7 +29,7 @@ pub use self::dgap::{
 pub use self::error::StageError;
 pub use self::request::{
     BenchReport, BenchRequest, Configuration, ConfigurationBits, Continuation, Evaluation, EvaluationResult,
-    Generation,
+    Generation, Restoration,
 };
 pub use self::space::read_space;
 

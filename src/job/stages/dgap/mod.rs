@@ -5,6 +5,7 @@ mod cost;
 mod eval;
 mod front;
 mod measures;
+pub(super) mod restoration;
 mod train;
 mod traces;
 
@@ -121,7 +122,7 @@ fn trace(session: &Session<'_>) -> Result<Trace, StageError> {
 }
 
 /// A configuration under the job's scheme, for the job's model.
-fn setting(session: &Session<'_>, configuration: &Configuration) -> Result<Setting, StageError> {
+pub(super) fn setting(session: &Session<'_>, configuration: &Configuration) -> Result<Setting, StageError> {
     let map = session.map(configuration)?;
     Ok(Setting { name: configuration.name.clone(), scheme: configuration.scheme.clone(), map })
 }
