@@ -130,9 +130,8 @@ impl Bins {
         }
         let sums = pairs.iter().fold((0.0, 0.0), |sums, pair| (sums.0 + pair.0, sums.1 + pair.1));
         pairs.push(((1.0 - sums.0).max(0.0), (1.0 - sums.1).max(0.0)));
-        let best = (0..position.ids.len()).max_by(|&a, &b| {
-            logit(a).total_cmp(&logit(b)).then(position.ids[b].cmp(&position.ids[a]))
-        });
+        let best = (0..position.ids.len())
+            .max_by(|&a, &b| logit(a).total_cmp(&logit(b)).then(position.ids[b].cmp(&position.ids[a])));
         let rank = position.ids[..k].iter().position(|&id| id == row.next);
         Self {
             pairs,

@@ -9,7 +9,9 @@ pub enum DgapError {
     #[error(transparent)]
     File(#[from] FileError),
     /// More candidates than a position of the trace keeps, or fewer than there is an order among.
-    #[error("`--top-k` is {found}, but it must lie in 2..={held}, the candidates that a position of the trace holds")]
+    #[error(
+        "`--top-k` is {found}, but it must lie in 2..={held}, the candidates that a position of the trace holds"
+    )]
     TopK {
         /// What was asked for.
         found: usize,

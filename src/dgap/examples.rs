@@ -124,7 +124,8 @@ impl<'a> Examples<'a> {
     /// Some examples as heads read them.
     pub fn rows(&self, indices: &[usize], with_hidden: bool) -> Rows {
         let (k, width) = (self.k, Features::new(self.k).width());
-        let hidden = if with_hidden { indices.iter().flat_map(|&index| self.hidden(index)).collect() } else { vec![] };
+        let hidden =
+            if with_hidden { indices.iter().flat_map(|&index| self.hidden(index)).collect() } else { vec![] };
         Rows {
             margins: picked(&self.rows.margins, indices, k),
             features: picked(&self.rows.features, indices, width),
@@ -170,7 +171,8 @@ impl<'a> Examples<'a> {
             }
         }
         let n = indices.len();
-        let matrix = |data: Vec<f32>, width| Tensor::<B, 2>::from_data(TensorData::new(data, [n, width]), device);
+        let matrix =
+            |data: Vec<f32>, width| Tensor::<B, 2>::from_data(TensorData::new(data, [n, width]), device);
         Target {
             p: matrix(p, k),
             p_rest: matrix(p_rest, 1),

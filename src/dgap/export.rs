@@ -56,7 +56,9 @@ fn text(heads: &Heads, detector: &Head<super::heads::Detector>, corrector: &Head
     add("features.mean", [1, width], &heads.features.mean);
     add("features.deviation", [1, width], &heads.features.deviation);
     for (part, matrices) in [("detector", &detector.weights), ("corrector", &corrector.weights)] {
-        matrices.iter().for_each(|matrix| add(&format!("{part}.{}", matrix.name), matrix.shape, &matrix.data));
+        matrices
+            .iter()
+            .for_each(|matrix| add(&format!("{part}.{}", matrix.name), matrix.shape, &matrix.data));
     }
     let bounds = about.training.bounds;
     let entries = [

@@ -97,14 +97,7 @@ fn summary(step: &Step<'_>, gaps: &[f32]) -> [f32; SUMMARY] {
     let p: Vec<f64> = step.margins.iter().map(|&margin| (f64::from(margin) - log_sum).exp()).collect();
     let inside: f64 = p.iter().sum();
     let entropy: f64 = p.iter().map(|p| p / inside).map(|p| if p > 0.0 { -p * p.ln() } else { 0.0 }).sum();
-    [
-        p[0] as f32,
-        (p[0] - p[1]) as f32,
-        entropy as f32,
-        step.entropy,
-        (1.0 - inside).max(0.0) as f32,
-        gaps[0],
-    ]
+    [p[0] as f32, (p[0] - p[1]) as f32, entropy as f32, step.entropy, (1.0 - inside).max(0.0) as f32, gaps[0]]
 }
 
 #[cfg(test)]

@@ -33,11 +33,16 @@ impl Heads {
         let bytes: Vec<(String, [usize; 2], Vec<u8>)> =
             matrices.into_iter().map(|(name, shape, data)| (name, shape, little_endian(&data))).collect();
         let views = bytes.iter().map(|(name, shape, bytes)| {
-            Ok((name, TensorView::new(Dtype::F32, shape.to_vec(), bytes).map_err(|error| damaged(error.to_string()))?))
+            Ok((
+                name,
+                TensorView::new(Dtype::F32, shape.to_vec(), bytes)
+                    .map_err(|error| damaged(error.to_string()))?,
+            ))
         });
         let views = views.collect::<Result<Vec<_>, DgapError>>()?;
         let entries = HashMap::from([(ENTRY.to_owned(), about)]);
-        let file = safetensors::serialize(views, Some(entries)).map_err(|error| damaged(error.to_string()))?;
+        let file =
+            safetensors::serialize(views, Some(entries)).map_err(|error| damaged(error.to_string()))?;
         write_atomic(path, |out| out.write_all(&file))?;
         let yaml = serde_yaml::to_string(&self.about).map_err(|error| damaged(error.to_string()))?;
         Ok(write_text(&path.with_extension("yaml"), &yaml)?)
@@ -75,7 +80,8 @@ impl Heads {
         let tensors = SafeTensors::deserialize(&bytes).map_err(|error| damaged(error.to_string()))?;
         let tables = Tables { tensors, path };
         let standard = |name: &str, width| tables.standard(name, width);
-        let (features, hidden) = (standard("features", about.shape.features)?, standard("hidden", about.shape.inputs)?);
+        let (features, hidden) =
+            (standard("features", about.shape.features)?, standard("hidden", about.shape.inputs)?);
         // Names and shapes are those of fresh weights.
         let mut random = ChaCha8Rng::seed_from_u64(0);
         let mut detectors = Vec::new();
@@ -95,7 +101,11 @@ impl Heads {
 /// What a description may claim before anything is allocated for it.
 fn check(about: &About) -> Result<(), String> {
     if about.format != About::FORMAT {
-        return Err(format!("format {}, but this version of kvtune reads format {}", about.format, About::FORMAT));
+        return Err(format!(
+            "format {}, but this version of kvtune reads format {}",
+            about.format,
+            About::FORMAT
+        ));
     }
     let shape = about.shape;
     const MOST: usize = 1 << 24;

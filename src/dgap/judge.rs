@@ -62,7 +62,8 @@ pub fn corrected(examples: &Examples<'_>, shifts: &[f32]) -> Vec<Drift> {
 
 /// The drift where only steps of at least a risk are corrected.
 pub fn gated(before: &[Drift], after: &[Drift], risks: &[f64], threshold: f64) -> Vec<Drift> {
-    let pick = |((before, after), &risk): ((&Drift, &Drift), &f64)| if risk >= threshold { *after } else { *before };
+    let pick =
+        |((before, after), &risk): ((&Drift, &Drift), &f64)| if risk >= threshold { *after } else { *before };
     before.iter().zip(after).zip(risks).map(pick).collect()
 }
 
@@ -77,6 +78,8 @@ pub fn contained(examples: &Examples<'_>) -> [f64; 3] {
 fn each<T>(examples: &Examples<'_>, of: impl Fn(usize, &Position<'_>) -> T) -> Vec<T> {
     let places = examples.places.iter().enumerate();
     places
-        .map(|(index, &(document, position))| of(index, &examples.traced().sheet(document).position(position)))
+        .map(|(index, &(document, position))| {
+            of(index, &examples.traced().sheet(document).position(position))
+        })
         .collect()
 }

@@ -1,8 +1,8 @@
 //! What correctors and detectors are trained on (**ours**; the paper's section on it is missing).
 
 use burn::prelude::*;
-use burn::tensor::activation::log_sigmoid;
 use burn::tensor::TensorData;
+use burn::tensor::activation::log_sigmoid;
 use serde::{Deserialize, Serialize};
 
 /// Which divergence from full precision a corrector lowers.

@@ -73,7 +73,8 @@ mod tests {
         assert!((share(mass.logits[0]) - 0.2).abs() < 1e-6 && (share(mass.logits[1]) - 0.6).abs() < 1e-6);
         // 0.3 of the others become 0.2.
         assert!((mass.rest - (0.2_f64 / 0.3).ln()).abs() < 1e-5, "{mass:?}");
-        let (before, repaired) = (drift(&position, &Correction::none(&position, 2)), drift(&position, &order));
+        let (before, repaired) =
+            (drift(&position, &Correction::none(&position, 2)), drift(&position, &order));
         assert!(repaired.js < before.js && drift(&position, &mass).js < repaired.js);
         assert!(before.flip && !repaired.flip);
     }

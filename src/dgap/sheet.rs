@@ -241,7 +241,10 @@ mod tests {
         let mut sheet = Sheet::new(2);
         sheet.push(&[1.0, 3.0, 2.0, -1.0], &[10.0, 10.5, 12.0, 0.0], 7, 3);
         let position = sheet.position(0);
-        assert_eq!((position.ids, position.logits, position.full), (&[1, 2][..], &[0.0, -1.0][..], &[-1.5, 0.0][..]));
+        assert_eq!(
+            (position.ids, position.logits, position.full),
+            (&[1, 2][..], &[0.0, -1.0][..], &[-1.5, 0.0][..])
+        );
         assert_eq!((position.full_ids, position.full_quantized), (&[2, 1][..], &[-1.0, 0.0][..]));
         assert_eq!((position.row.length, position.row.next), (7, 3));
         assert_eq!((position.row.next_logit, position.row.next_full), (-4.0, -12.0));

@@ -144,8 +144,7 @@ impl Traced {
         let bytes = Mapped::open(path)
             .map_err(|source| crate::report::FileError::Read { path: path.to_owned(), source })?;
         let damaged = |message: String| DgapError::damaged(path, message);
-        let (_, header) =
-            SafeTensors::read_metadata(&bytes).map_err(|error| damaged(error.to_string()))?;
+        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| damaged(error.to_string()))?;
         let entry = header.metadata().as_ref().and_then(|entries| entries.get(ENTRY));
         let entry = entry.ok_or_else(|| damaged("no `kvtune` entry in its header".into()))?;
         let meta: TracedMeta = serde_json::from_str(entry).map_err(|error| damaged(error.to_string()))?;

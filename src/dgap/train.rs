@@ -165,7 +165,8 @@ impl<B: DecoderBackend> Training<'_, B> {
         let rows = examples.rows(indices, kind.reads_hidden());
         let device = self.device();
         let mut input = Input::new(&rows, self.shape, self.features, self.hidden, &device);
-        if let (Some(hidden), Some((rate, random))) = (input.hidden.clone(), dropout.filter(|(rate, _)| *rate > 0.0))
+        if let (Some(hidden), Some((rate, random))) =
+            (input.hidden.clone(), dropout.filter(|(rate, _)| *rate > 0.0))
         {
             let [n, width] = hidden.dims();
             let keep = 1.0 - rate;

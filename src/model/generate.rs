@@ -204,7 +204,13 @@ struct Lane<C, S> {
 
 impl<C, S> Lane<C, S> {
     /// Chooses the token that follows, given the rows of its step.
-    fn choose<R: Restore<State = S>>(&mut self, restore: &R, last: &[f32], earlier: &[&[f32]], logits: &mut [f32]) {
+    fn choose<R: Restore<State = S>>(
+        &mut self,
+        restore: &R,
+        last: &[f32],
+        earlier: &[&[f32]],
+        logits: &mut [f32],
+    ) {
         restore.restore(&mut self.state, Step { length: self.length, last, earlier, logits });
         self.token = self.sampler.choose(logits);
     }

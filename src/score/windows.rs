@@ -145,7 +145,8 @@ impl<B: DecoderBackend, R: Restore> Run<'_, B, R> {
         for (row, logits) in logits.chunks_exact_mut(vocab).enumerate() {
             let of_row = |states: &'_ [f32]| row * width..(row * width + width).min(states.len());
             let earlier: Vec<&[f32]> = tapped.iter().map(|states| &states[of_row(states)]).collect();
-            let step = Step { length: start + row + 1, last: &last[of_row(&last)], earlier: &earlier, logits };
+            let step =
+                Step { length: start + row + 1, last: &last[of_row(&last)], earlier: &earlier, logits };
             restore.restore(state, step);
         }
     }

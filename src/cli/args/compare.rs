@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{FormatArgs, RestoreArgs};
 use super::typed::{at_least_one, repeats, window};
+use super::{FormatArgs, RestoreArgs};
 use crate::bench::Cell;
 use crate::cache::CacheKind;
 use crate::precision::PrecisionPair;

@@ -16,7 +16,7 @@ pub(in crate::cli) enum DgapCommand {
 Examples:
   kvtune dgap train runs/smollm2-135m/kivi --uniform KV1,KV2
   kvtune dgap train runs/smollm2-135m/kivi --uniform KV1 --layers 7,15,23 --missed-drift 0.1")]
-    Train(DgapTrainArgs),
+    Train(Box<DgapTrainArgs>),
     /// Judge heads on the test split: drift, flips, harm, cost, beside oracles
     #[command(after_long_help = "\
 Examples:

@@ -1,5 +1,7 @@
 use super::{Session, configuration};
-use crate::cli::args::{DgapCommand, DgapEvalArgs, DgapExportArgs, DgapTrainArgs, RestoreArgs, SettingArgs, TuningArgs};
+use crate::cli::args::{
+    DgapCommand, DgapEvalArgs, DgapExportArgs, DgapTrainArgs, RestoreArgs, SettingArgs, TuningArgs,
+};
 use crate::dgap::heads::{Bounds, Corrector, Sizes};
 use crate::dgap::loss::LossWeights;
 use crate::dgap::{Policy, TrainParams, export};

@@ -53,8 +53,10 @@ impl Standard {
     pub fn apply(&self, rows: &[f32]) -> Vec<f32> {
         const MOST: f32 = 8.0;
         let channels = self.mean.iter().zip(&self.deviation).cycle();
-        let scaled =
-            rows.iter().zip(channels).map(|(x, (mean, deviation))| ((x - mean) / deviation).clamp(-MOST, MOST));
+        let scaled = rows
+            .iter()
+            .zip(channels)
+            .map(|(x, (mean, deviation))| ((x - mean) / deviation).clamp(-MOST, MOST));
         scaled.collect()
     }
 }
@@ -74,7 +76,13 @@ pub struct Input<B: Backend> {
 
 impl<B: Backend> Input<B> {
     /// Puts standardized rows on a device; `hidden` may be left out for heads that read none.
-    pub fn new(rows: &Rows, shape: Shape, features: &Standard, hidden: &Standard, device: &B::Device) -> Self {
+    pub fn new(
+        rows: &Rows,
+        shape: Shape,
+        features: &Standard,
+        hidden: &Standard,
+        device: &B::Device,
+    ) -> Self {
         let n = rows.margins.len() / shape.top_k;
         let matrix = |data: Vec<f32>, width| Tensor::from_data(TensorData::new(data, [n, width]), device);
         let ids: Vec<i32> = rows.ids.iter().map(|&id| id as i32).collect();

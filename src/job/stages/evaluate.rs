@@ -51,7 +51,8 @@ pub(super) fn run<B: DecoderBackend>(
             if let Some(repair) = repair.as_ref().filter(|_| !scores.restored.is_empty()) {
                 let tally = Tally::pooled(&scores.restored);
                 let repaired = result(configuration, map, &tally, session, request.window);
-                results.push(EvaluationResult { configuration: repair.name(&configuration.name), ..repaired });
+                results
+                    .push(EvaluationResult { configuration: repair.name(&configuration.name), ..repaired });
             }
         }
     }

@@ -33,7 +33,9 @@ pub(super) fn run<B: DecoderBackend>(
         let control = Control::new(session, &decoder, &trace, setting)?;
         let (tallies, pairs) = control.compare()?;
         let agreement = control.agreement()?;
-        rows.extend(Variant::ALL.iter().zip(tallies).map(|(&variant, tally)| row(setting, variant, tally, agreement)));
+        rows.extend(
+            Variant::ALL.iter().zip(tallies).map(|(&variant, tally)| row(setting, variant, tally, agreement)),
+        );
         inversions.extend(inversion_rows(setting, pairs));
     }
     let (path, pairs) = (session.file("dgap-control.csv"), session.file("dgap-inversions.csv"));

@@ -239,7 +239,9 @@ impl Judge<'_> {
         for (index, &(document, _)) in self.examples.places.iter().enumerate() {
             let Some(value) = value(index) else { continue };
             match losses.last_mut().filter(|last| last.0 == document) {
-                Some((_, loss)) => *loss = DocumentLoss { sum: loss.sum + value, positions: loss.positions + 1 },
+                Some((_, loss)) => {
+                    *loss = DocumentLoss { sum: loss.sum + value, positions: loss.positions + 1 }
+                }
                 None => losses.push((document, DocumentLoss { sum: value, positions: 1 })),
             }
         }
@@ -259,7 +261,8 @@ fn share<T>(values: &[T], is: impl Fn(&T) -> bool) -> f64 {
 fn line(row: &DgapRow) -> Option<String> {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let at = format!("{:<6} {:<12}", row.setting, row.head);
-    let drift = format!("JS {:.4} bits, flips {}, perplexity {:.3}", row.js, percent(row.flips), row.perplexity);
+    let drift =
+        format!("JS {:.4} bits, flips {}, perplexity {:.3}", row.js, percent(row.flips), row.perplexity);
     let recovery = row.recovery.map_or(String::new(), |share| format!(", recovers {}", percent(share)));
     match row.gate {
         DgapGate::Curve => None,
@@ -269,10 +272,9 @@ fn line(row: &DgapRow) -> Option<String> {
             percent(row.top_5),
             percent(row.top_10)
         )),
-        DgapGate::Never => row
-            .auroc
-            .zip(row.ece)
-            .map(|(auroc, ece)| format!("{:<6} {} AUROC {auroc:.3}, calibration error {ece:.3}", row.setting, row.head)),
+        DgapGate::Never => row.auroc.zip(row.ece).map(|(auroc, ece)| {
+            format!("{:<6} {} AUROC {auroc:.3}, calibration error {ece:.3}", row.setting, row.head)
+        }),
         DgapGate::Always => Some(format!("{at} always {drift}{recovery}, harm {}", percent(row.harm))),
         DgapGate::Gated => Some(format!(
             "{at} gated  {drift}{recovery}, harm {}, triggers {}",

@@ -51,9 +51,11 @@ fn nearest<'a, B: DecoderBackend>(
     let widths = work.session.widths();
     let distance =
         |named: &&&Named| (equivalent_bits(&named.heads.about.setting.map, &widths).get() - bits).abs();
-    known.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).copied().ok_or_else(|| StageError::Unmet {
-        message: "there are no heads to score the front with".into(),
-        hint: Some("train some with `kvtune dgap train`, or name them with `--heads`".into()),
+    known.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).copied().ok_or_else(|| {
+        StageError::Unmet {
+            message: "there are no heads to score the front with".into(),
+            hint: Some("train some with `kvtune dgap train`, or name them with `--heads`".into()),
+        }
     })
 }
 
@@ -103,8 +105,11 @@ fn nll_full(examples: &Examples<'_>) -> f64 {
 /// Fewest equivalent bits at which a map of the front has no more loss without heads than this one with them, less
 /// this one's own, linear between neighbors of the lower left hull; `None` beyond its ends.
 fn bits_gained(rows: &[DgapFrontRow], row: &DgapFrontRow) -> Option<f64> {
-    let mut plain: Vec<(f64, f64)> =
-        rows.iter().filter(|row| row.role != Role::Uniform).map(|row| (row.equivalent_bits, row.loss)).collect();
+    let mut plain: Vec<(f64, f64)> = rows
+        .iter()
+        .filter(|row| row.role != Role::Uniform)
+        .map(|row| (row.equivalent_bits, row.loss))
+        .collect();
     plain.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut least = f64::INFINITY;
     plain.retain(|&(_, loss)| {

@@ -14,7 +14,8 @@ pub(super) struct Splits {
 impl Splits {
     pub(super) fn of(traced: &Traced) -> Self {
         let of = |split: Split| traced.documents(|entry| entry.split == split);
-        let every_other = |documents: &[usize], from: usize| documents.iter().copied().skip(from).step_by(2).collect();
+        let every_other =
+            |documents: &[usize], from: usize| documents.iter().copied().skip(from).step_by(2).collect();
         let select = of(Split::Select);
         Self {
             train: of(Split::Search),

@@ -6,8 +6,8 @@ mod eval;
 mod front;
 mod measures;
 pub(super) mod restoration;
-mod train;
 mod traces;
+mod train;
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 use super::super::session::Session;
 use super::super::{Restoration, StageError};
-use crate::dgap::{Heads, Restorer, Setting};
 use crate::dgap::heads::Readout;
+use crate::dgap::{Heads, Restorer, Setting};
 use crate::model::DecoderBackend;
 
 /// Heads to decode with, once they are known to be of the session's model.

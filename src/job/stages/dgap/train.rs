@@ -6,8 +6,8 @@ use super::measures::{self, Splits};
 use super::{DgapTraining, folder, setting, trace, traces};
 use crate::dgap::heads::{Corrector, Detector, Head, Readout, Shape, Standard};
 use crate::dgap::{
-    About, DgapError, Epoch, Examples, Features, HeadRecord, Heads, Loaded, Setting, Threshold, Traced, Trained,
-    Training,
+    About, DgapError, Epoch, Examples, Features, HeadRecord, Heads, Loaded, Setting, Threshold, Traced,
+    Trained, Training,
 };
 use crate::model::DecoderBackend;
 use crate::parallel::in_order;
@@ -44,7 +44,10 @@ fn check(request: &DgapTraining, session: &Session<'_>) -> Result<(), StageError
     match request.layers.iter().find(|&&layer| layer >= layers) {
         None => Ok(()),
         Some(found) => Err(StageError::Unmet {
-            message: format!("there is no layer {found}: `{}` has {layers}, counted from 0", session.resolved.id),
+            message: format!(
+                "there is no layer {found}: `{}` has {layers}, counted from 0",
+                session.resolved.id
+            ),
             hint: None,
         }),
     }
@@ -65,11 +68,15 @@ enum Either {
     Corrector(Trained<Corrector>),
 }
 
+/// Heads just trained, with how they came to be.
+type Fresh = (Vec<Trained<Detector>>, Vec<Trained<Corrector>>);
+
 impl<B: DecoderBackend> Work<'_, B> {
     fn heads(&self) -> Result<Heads, StageError> {
         let splits = Splits::of(self.traced);
         let examples = |documents: &[usize], purpose, split| {
-            let examples = Examples::new(self.traced, documents, self.request.top_k, self.request.drift_limit);
+            let examples =
+                Examples::new(self.traced, documents, self.request.top_k, self.request.drift_limit);
             if examples.is_empty() {
                 return Err(StageError::from(DgapError::NoPositions { purpose, split }));
             }
@@ -79,7 +86,8 @@ impl<B: DecoderBackend> Work<'_, B> {
         let held_out = examples(&splits.held_out, "stop early by", "select")?;
         let calibration = examples(&splits.calibration, "calibrate on", "select")?;
         let shape = self.shape();
-        let features = Standard::of((0..train.len()).map(|index| train.features(index).to_vec()), shape.features);
+        let features =
+            Standard::of((0..train.len()).map(|index| train.features(index).to_vec()), shape.features);
         let hidden = Standard::of((0..train.len()).map(|index| train.hidden(index)), shape.inputs);
         let training = Training {
             train: &train,
@@ -108,10 +116,7 @@ impl<B: DecoderBackend> Work<'_, B> {
     }
 
     /// All heads, the one that takes longest first; each on one thread, so that their number changes nothing.
-    fn train(
-        &self,
-        training: &Training<'_, B>,
-    ) -> Result<(Vec<Trained<Detector>>, Vec<Trained<Corrector>>), StageError> {
+    fn train(&self, training: &Training<'_, B>) -> Result<Fresh, StageError> {
         let observer = self.session.observer();
         let mut kinds = self.request.correctors.clone();
         kinds.sort_by(|a, b| b.cmp(a));
@@ -136,7 +141,8 @@ impl<B: DecoderBackend> Work<'_, B> {
         }
         correctors.reverse();
         let (train, held_out) = (training.train.len(), training.held_out.len());
-        observer.end(&format!("{}: {count} heads on {train} positions, {held_out} held out", self.setting.name));
+        observer
+            .end(&format!("{}: {count} heads on {train} positions, {held_out} held out", self.setting.name));
         Ok((detectors, correctors))
     }
 
@@ -209,7 +215,12 @@ fn summary(heads: &Heads) -> Vec<String> {
     let about = &heads.about;
     let each = about.heads.iter().map(|head| {
         let least = head.epochs.iter().map(|epoch| epoch.held_out).fold(f64::INFINITY, f64::min);
-        format!("  {:<12} {:>9} bytes, {:>2} epochs, held out {least:.4}", head.name, head.bytes, head.epochs.len())
+        format!(
+            "  {:<12} {:>9} bytes, {:>2} epochs, held out {least:.4}",
+            head.name,
+            head.bytes,
+            head.epochs.len()
+        )
     });
     let threshold = &about.threshold;
     let first = format!(
