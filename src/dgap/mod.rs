@@ -58,3 +58,6 @@ pub use sheet::{HELD, Position, Row, Sheet};
 pub use threshold::{Policy, Threshold};
 pub use traced::{Traced, TracedDocument, TracedEntry, TracedMeta};
 pub use train::{Epoch, TrainParams, Trained, Training};
+
+#[cfg(all(test, feature = "flex"))]
+mod tests;
