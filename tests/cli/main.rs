@@ -1,6 +1,7 @@
 //! The program as a user meets it: what it prints where, and with which code it exits.
 
 mod bench;
+mod dgap;
 mod generation;
 mod help;
 mod jobs;
