@@ -61,6 +61,12 @@ pub(in crate::cli) struct DgapTrainArgs {
     /// Layers whose hidden states are read besides the last, counted from 0
     #[arg(long, value_name = "LAYER", value_delimiter = ',')]
     pub(in crate::cli) layers: Vec<usize>,
+    /// Learn from the prompts of the search split too, each token after the 32nd
+    #[arg(long)]
+    pub(in crate::cli) prompts: bool,
+    /// Learn from what the quantized model writes itself, too
+    #[arg(long)]
+    pub(in crate::cli) own_text: bool,
     /// Correct this share of the steps
     #[arg(long, value_name = "SHARE", default_value_t = 0.6, value_parser = share, conflicts_with = "missed_drift")]
     pub(in crate::cli) trigger_rate: f64,
@@ -135,6 +141,9 @@ pub(in crate::cli) struct DgapEvalArgs {
     /// Score a front with heads, each map with those of the nearest setting
     #[arg(long, value_name = "pareto.csv")]
     pub(in crate::cli) front: Option<PathBuf>,
+    /// Time decoding with heads: one lane, packed cache, 1,024 tokens
+    #[arg(long)]
+    pub(in crate::cli) speed: bool,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,9 @@ use crate::cli::args::{
 use crate::dgap::heads::{Bounds, Corrector, Sizes};
 use crate::dgap::loss::LossWeights;
 use crate::dgap::{Policy, TrainParams, export};
-use crate::job::stages::{self, DgapEvaluation, DgapRequest, DgapTraining, Outcome, Restoration};
+use crate::job::stages::{
+    self, DgapEvaluation, DgapRequest, DgapTraining, MorePositions, Outcome, Restoration,
+};
 use crate::job::{Job, Overrides};
 
 pub(super) fn run(command: &DgapCommand, session: &Session<'_>) -> anyhow::Result<()> {
@@ -27,6 +29,7 @@ fn train(args: &DgapTrainArgs, session: &Session<'_>) -> anyhow::Result<()> {
         request: request(&args.settings)?,
         top_k: args.top_k,
         layers: layers(&args.layers),
+        more: MorePositions { prompts: args.prompts, own_text: args.own_text },
         drift_limit: args.drift_limit,
         policy: args.missed_drift.map_or(Policy::TriggerRate(args.trigger_rate), Policy::MissedDrift),
         correctors: if args.correctors.is_empty() { Corrector::ALL.to_vec() } else { named.collect() },
@@ -41,6 +44,7 @@ fn eval(args: &DgapEvalArgs, session: &Session<'_>) -> anyhow::Result<()> {
         request: request(&args.settings)?,
         heads: args.heads.clone(),
         front: args.front.clone(),
+        speed: args.speed,
     };
     let outcome = session.with_context(false, |context| stages::dgap_eval(&evaluation, context))?;
     print(&outcome, session)

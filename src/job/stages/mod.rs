@@ -23,7 +23,9 @@ use std::path::PathBuf;
 use crate::model::{DecoderBackend, Device, Registry, on_device};
 use crate::progress::Observer;
 
-pub use self::dgap::{DgapEvaluation, DgapRequest, DgapTraining, dgap_control, dgap_eval, dgap_train};
+pub use self::dgap::{
+    DgapEvaluation, DgapRequest, DgapTraining, MorePositions, dgap_control, dgap_eval, dgap_train,
+};
 pub use self::error::StageError;
 pub use self::request::{
     BenchReport, BenchRequest, Configuration, ConfigurationBits, Continuation, Evaluation, EvaluationResult,

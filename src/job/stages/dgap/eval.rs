@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use super::super::session::Session;
 use super::super::{Outcome, StageError};
 use super::measures::{self, Splits};
-use super::{DgapEvaluation, cost::Cost, folder, front, setting, trace, traces};
+use super::{DgapEvaluation, cost::Cost, folder, front, setting, speed, trace, traces};
 use crate::dgap::drift::Drift;
 use crate::dgap::heads::{Detector, Head, Readout};
 use crate::dgap::judge::{Figures, contained, corrected, gated, uncorrected, with_oracle};
@@ -28,11 +28,17 @@ pub(super) fn run<B: DecoderBackend>(
     let readout = Readout::new(decoder.head_weight());
     let work = Work { session, trace: &trace, decoder: &decoder, readout: &readout };
     let (mut rows, mut outcome) = (Vec::new(), Outcome::default());
+    if others.is_empty() && own.iter().all(Option::is_none) {
+        return Err(no_heads(session));
+    }
     for (setting, own) in settings.iter().zip(&own) {
         for heads in own.iter().chain(&others) {
             let found = work.judge(setting, heads)?;
             outcome.summary.extend(found.iter().filter_map(line));
             rows.extend(found);
+        }
+        if let Some(own) = own.as_ref().filter(|_| request.speed) {
+            outcome.summary.push(speed::measure(&work, setting, own)?);
         }
     }
     let path = session.file("dgap.csv");
@@ -70,6 +76,14 @@ fn own_heads(session: &Session<'_>, setting: &Setting) -> Result<Option<Named>, 
     Ok(Some(named))
 }
 
+fn no_heads(session: &Session<'_>) -> StageError {
+    let folder = session.job.out.display();
+    StageError::Unmet {
+        message: format!("`{folder}` holds no heads for these settings"),
+        hint: Some(format!("train some with `kvtune dgap train {folder}`, or name others with `--heads`")),
+    }
+}
+
 /// What judging needs of the job.
 pub(super) struct Work<'a, B: DecoderBackend> {
     pub(super) session: &'a Session<'a>,
@@ -81,7 +95,7 @@ pub(super) struct Work<'a, B: DecoderBackend> {
 impl<B: DecoderBackend> Work<'_, B> {
     fn judge(&self, setting: &Setting, named: &Named) -> Result<Vec<DgapRow>, StageError> {
         let about = &named.heads.about;
-        let (traced, _) = traces::traced(self.session, self.decoder, self.trace, setting, &about.layers)?;
+        let traced = traces::traced(self.session, self.decoder, self.trace, setting, &about.layers, "")?;
         let documents = Splits::of(&traced).test;
         let examples = Examples::new(&traced, &documents, about.shape.top_k, about.drift_limit);
         if examples.is_empty() {

@@ -5,12 +5,15 @@ mod cost;
 mod eval;
 mod front;
 mod measures;
+mod more;
 pub(super) mod restoration;
+mod speed;
 mod traces;
 mod train;
 
 use std::path::{Path, PathBuf};
 
+pub use self::more::MorePositions;
 use crate::dgap::heads::Corrector;
 use crate::dgap::{Policy, Setting, TrainParams};
 use crate::job::{Job, Overrides};
@@ -38,6 +41,8 @@ pub struct DgapTraining {
     pub top_k: usize,
     /// Layers whose leaving hidden states are read as well.
     pub layers: Vec<usize>,
+    /// Positions besides those of the job's trace.
+    pub more: MorePositions,
     /// Drift in bits above which a step counts as drifted.
     pub drift_limit: f64,
     /// When a step is corrected.
@@ -57,6 +62,8 @@ pub struct DgapEvaluation {
     pub heads: Vec<PathBuf>,
     /// The front to score with heads.
     pub front: Option<PathBuf>,
+    /// Whether decoding with heads is timed.
+    pub speed: bool,
 }
 
 /// Trains heads for each setting, and writes `dgap/NAME/dgap.safetensors` into the job's folder.

@@ -1,5 +1,3 @@
-use std::path::PathBuf;
-
 use super::super::StageError;
 use super::super::session::Session;
 use super::folder;
@@ -9,29 +7,31 @@ use crate::parallel::in_order;
 use crate::score::simulation;
 use crate::trace::{Document, Trace};
 
-/// The quantized trace of a setting, made unless it is there already from the same inputs.
+/// The quantized trace of a setting, made unless it is there already from the same inputs; `suffix` tells its file
+/// from those of other traces.
 pub(super) fn traced<B: DecoderBackend>(
     session: &Session<'_>,
     decoder: &Decoder<B>,
     trace: &Trace,
     setting: &Setting,
     layers: &[usize],
-) -> Result<(Traced, PathBuf), StageError> {
-    let path = folder(session, setting).join(file_name(layers));
+    suffix: &str,
+) -> Result<Traced, StageError> {
+    let path = folder(session, setting).join(file_name(layers, suffix));
     let meta = meta(session, trace, setting, layers);
     if path.exists()
         && let Ok(traced) = Traced::read(&path)
         && traced.meta == meta
     {
-        return Ok((traced, path));
+        return Ok(traced);
     }
     write(session, decoder, trace, &meta, &path)?;
-    Ok((Traced::read(&path)?, path))
+    Ok(Traced::read(&path)?)
 }
 
-fn file_name(layers: &[usize]) -> String {
+fn file_name(layers: &[usize], suffix: &str) -> String {
     let layers: String = layers.iter().map(|layer| format!("-{layer}")).collect();
-    format!("trace{layers}.safetensors")
+    format!("trace{layers}{suffix}.safetensors")
 }
 
 fn meta(session: &Session<'_>, trace: &Trace, setting: &Setting, layers: &[usize]) -> TracedMeta {

@@ -3,7 +3,7 @@ use std::path::Path;
 use super::super::session::Session;
 use super::super::{Outcome, StageError};
 use super::measures::{self, Splits};
-use super::{DgapTraining, folder, setting, trace, traces};
+use super::{DgapTraining, MorePositions, folder, more, setting, trace, traces};
 use crate::dgap::heads::{Corrector, Detector, Head, Readout, Shape, Standard};
 use crate::dgap::{
     About, DgapError, Epoch, Examples, Features, HeadRecord, Heads, Loaded, Setting, Threshold, Traced,
@@ -25,7 +25,12 @@ pub(super) fn run<B: DecoderBackend>(
     let readout = Readout::new(decoder.head_weight());
     let mut outcome = Outcome::default();
     for setting in &settings {
-        let (traced, _) = traces::traced(session, &decoder, &trace, setting, &request.layers)?;
+        let traced = if request.more == MorePositions::default() {
+            traces::traced(session, &decoder, &trace, setting, &request.layers, "")?
+        } else {
+            let trace = more::extended(session, &decoder, &trace, setting, request.more)?;
+            traces::traced(session, &decoder, &trace, setting, &request.layers, &request.more.suffix())?
+        };
         let heads = Work { request, session, setting, traced: &traced, readout: &readout }.heads()?;
         let path = folder(session, setting).join("dgap.safetensors");
         heads.write(&path)?;
