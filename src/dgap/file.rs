@@ -17,6 +17,7 @@ use super::error::DgapError;
 use super::features::Features;
 use super::heads::{Corrector, Detector, Head, Matrix, Standard};
 use super::set::{About, Heads};
+use super::sheet::HELD;
 use crate::report::{FileError, write_atomic, write_text};
 
 const ENTRY: &str = "kvtune";
@@ -111,8 +112,14 @@ fn check(about: &About) -> Result<(), String> {
     const MOST: usize = 1 << 24;
     let sizes = about.training.sizes;
     let widths = [sizes.rank, sizes.set_width, sizes.width, shape.hidden, shape.inputs, shape.vocab];
-    if widths.iter().any(|width| !(1..=MOST).contains(width)) || !(2..=1024).contains(&shape.top_k) {
+    if widths.iter().any(|width| !(1..=MOST).contains(width))
+        || !(2..=HELD.min(shape.vocab)).contains(&shape.top_k)
+    {
         return Err(format!("`shape` is {shape:?} with sizes {sizes:?}, expected widths of 1 to {MOST}"));
+    }
+    let clip = about.training.bounds.clip;
+    if !(clip.is_finite() && clip > 0.0) {
+        return Err(format!("`clip` is {clip}, expected a number above 0"));
     }
     if shape.features != Features::new(shape.top_k).width() {
         return Err(format!("{} features for the top {}, which has others", shape.features, shape.top_k));

@@ -7,6 +7,7 @@ use super::heads::{Corrector, Detector, Head, Shape, Standard};
 use super::setting::Setting;
 use super::threshold::Threshold;
 use super::train::{Epoch, TrainParams};
+use crate::model::Config;
 
 /// The heads of one setting, and what is needed to use them: what `dgap.safetensors` holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,10 +82,19 @@ impl About {
     /// Refuses heads, read from `path`, of another model.
     ///
     /// # Errors
-    /// [`DgapError::OtherModel`], naming both.
-    pub fn check_model(&self, path: &Path, id: &str, fingerprint: &str) -> Result<(), DgapError> {
+    /// [`DgapError::OtherModel`], naming both; [`DgapError::File`] for sizes that are not the model's.
+    pub fn check_model(
+        &self,
+        path: &Path,
+        id: &str,
+        fingerprint: &str,
+        config: &Config,
+    ) -> Result<(), DgapError> {
+        let sizes = (self.shape.hidden, self.shape.vocab) == (config.hidden_size, config.vocab_size);
+        let layers = self.layers.iter().all(|&layer| layer < config.num_hidden_layers);
         if self.model_fingerprint == fingerprint {
-            return Ok(());
+            let message = "damaged: its sizes are not those of its model";
+            return if sizes && layers { Ok(()) } else { Err(DgapError::damaged(path, message)) };
         }
         Err(DgapError::OtherModel {
             path: path.to_owned(),

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::DgapError;
 use super::setting::Setting;
-use super::sheet::{Row, Sheet};
+use super::sheet::{HELD, Row, Sheet};
 use crate::report::write_atomic;
 use crate::trace::Split;
 
@@ -152,6 +152,7 @@ impl Traced {
             let (found, expected) = (meta.format, TracedMeta::FORMAT);
             return Err(damaged(format!("format {found}, but this version of kvtune reads {expected}")));
         }
+        refuse_sizes(&meta).map_err(damaged)?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|error| damaged(error.to_string()))?;
         let (mut sheets, mut hidden) = (Vec::new(), Vec::new());
         for (index, document) in meta.documents.iter().enumerate() {
@@ -262,6 +263,28 @@ fn read_sheet(bytes: &[u8], held: usize) -> Sheet {
         }
     }
     sheet
+}
+
+/// Sizes that no model has are refused before anything is computed from them.
+fn refuse_sizes(meta: &TracedMeta) -> Result<(), String> {
+    const MOST: usize = 1 << 24;
+    let held = 2..=HELD.min(meta.vocab_size);
+    let sizes = [meta.hidden_size, meta.vocab_size, 1 + meta.layers.len()];
+    if held.contains(&meta.held)
+        && sizes.iter().all(|size| (1..=MOST).contains(size))
+        && meta.layers.len() < 4096
+    {
+        return Ok(());
+    }
+    Err(format!(
+        "{} candidates of {} tokens, {} channels of {} layers: expected {} to {} candidates, and 1 to {MOST} of the rest",
+        meta.held,
+        meta.vocab_size,
+        meta.hidden_size,
+        1 + meta.layers.len(),
+        held.start(),
+        held.end()
+    ))
 }
 
 /// Ids inside the vocabulary, logits finite: what everything later relies on.

@@ -83,6 +83,15 @@ fn generation_and_evaluation_take_heads_of_their_own_cache_alone() {
         let shown = generate(&["--uniform", "KV1", "--dgap", HEADS, "--risk", "0", "--cache", cache]);
         assert!(shown.starts_with("exit 0"), "{shown}");
     }
+    std::fs::create_dir(folder.path().join("other")).expect("a folder");
+    tiny::write_other(&folder.path().join("other"));
+    let other = ["-qq", "generate", "-m", "./other/tiny", "a", "--uniform", "KV1", "--dgap", HEADS];
+    let shown = outcome(kvtune(folder.path()).args(other));
+    assert!(shown.starts_with("exit 1"), "{shown}");
+    assert!(
+        shown.contains("were trained for `./tiny` (sha256") && shown.contains("`./other/tiny`"),
+        "{shown}"
+    );
     let shown = generate(&["--uniform", "KV2", "--dgap", HEADS]);
     assert!(shown.starts_with("exit 1"), "{shown}");
     assert!(

@@ -106,3 +106,38 @@ fn decoding_corrects_as_evaluation_does() {
         }
     }
 }
+
+/// Runs the exported processor on the steps of `repaired`; `None` where there is no Python with numpy.
+fn in_python(heads: &Heads, kind: Corrector) -> Option<Vec<Vec<f32>>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("dgap.safetensors");
+    heads.write(&path).expect("written");
+    export::python(&path, Some(kind), &folder.path().join("dgap_processor.py")).expect("written");
+    let steps = serde_json::to_string(&[31, 32].map(step_logits)).expect("JSON");
+    let script = "import json, sys\nfrom dgap_processor import Dgap\ndgap = Dgap()\n\
+                  print(json.dumps([dgap(step, 40).tolist() for step in json.loads(sys.argv[1])]))";
+    let mut python = std::process::Command::new("python3");
+    let output = python.current_dir(folder.path()).args(["-c", script, &steps]).output().ok()?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    if errors.contains("No module named 'numpy'") {
+        return None;
+    }
+    assert!(output.status.success(), "{errors}");
+    Some(serde_json::from_slice(&output.stdout).expect("JSON"))
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "says that it was skipped")]
+fn the_exported_processor_gives_our_logits() {
+    let heads = heads();
+    for kind in [Corrector::Temperature, Corrector::TokenBias, Corrector::C0, Corrector::C2] {
+        let Some(found) = in_python(&heads, kind) else {
+            eprintln!("skipped: there is no python3 with numpy");
+            return;
+        };
+        let expected = repaired(&heads, kind, 0.0);
+        for (found, expected) in found.concat().iter().zip(expected.concat()) {
+            assert!((found - expected).abs() < 2e-5, "{kind}: {found} for {expected}");
+        }
+    }
+}

@@ -47,15 +47,8 @@ fn a_damaged_file_is_refused() {
 }
 
 #[test]
-fn heads_of_another_model_or_setting_are_refused_with_both_named() {
+fn heads_of_another_setting_are_refused_with_both_named() {
     let (path, about) = (Path::new("runs/dgap.safetensors"), about());
-    assert!(about.check_model(path, "renamed", &"ab".repeat(32)).is_ok());
-    let error = about.check_model(path, "org/big", &"cd".repeat(32)).expect_err("another model");
-    assert_eq!(
-        error.to_string(),
-        "heads `runs/dgap.safetensors` were trained for `tiny` (sha256 abababababab…), but the model is `org/big` \
-         (sha256 cdcdcdcdcdcd…)"
-    );
     assert!(about.check_setting(path, &Setting { name: "k1v1.yaml".into(), ..setting("KV1") }).is_ok());
     let error = about.check_setting(path, &setting("KV2")).expect_err("another setting");
     assert_eq!(

@@ -61,7 +61,12 @@ pub(super) struct Named {
 
 fn read(session: &Session<'_>, path: PathBuf) -> Result<Named, StageError> {
     let heads = Heads::read(&path)?;
-    heads.about.check_model(&path, &session.resolved.id, &session.fingerprint)?;
+    heads.about.check_model(
+        &path,
+        &session.resolved.id,
+        &session.fingerprint,
+        session.checkpoint.config(),
+    )?;
     Ok(Named { path, heads })
 }
 

@@ -16,7 +16,12 @@ impl<'a> Repair<'a> {
         session: &Session<'_>,
     ) -> Result<Self, StageError> {
         let heads = Heads::read(&request.heads)?;
-        heads.about.check_model(&request.heads, &session.resolved.id, &session.fingerprint)?;
+        heads.about.check_model(
+            &request.heads,
+            &session.resolved.id,
+            &session.fingerprint,
+            session.checkpoint.config(),
+        )?;
         heads.corrector(&request.heads, request.corrector)?;
         heads.detector(&request.heads)?;
         Ok(Self { request, heads })
