@@ -165,3 +165,25 @@ fn the_control_experiment_tells_order_from_size() {
     let flips = shifted.split(',').nth(5).expect("flips");
     assert_eq!(flips, "0.0", "{rows}");
 }
+
+#[test]
+fn more_positions_a_front_times_and_an_export_come_from_the_same_job() {
+    let folder = folder();
+    tiny::write(folder.path());
+    assert!(outcome(kvtune(folder.path()).args(["-qq", "calibrate", "job.yaml"])).starts_with("exit 0"));
+    let shown = train(folder.path(), &["--prompts", "--own-text"]);
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    assert!(folder.path().join("out/dgap/KV1/trace-prompts-own.safetensors").exists());
+    let yaml = std::fs::read_to_string(folder.path().join("out/dgap/KV1/dgap.yaml")).expect("a description");
+    let positions = yaml.split_once("\npositions:\n- ").expect("positions").1;
+    let trained: usize = positions.lines().next().and_then(|line| line.parse().ok()).expect("a number");
+    // Two documents of at most 16 tokens, the same again from the quantized model, and their prompts.
+    assert!(trained > 2 * 2 * 16, "{trained}");
+    let shown = dgap(folder.path(), "eval", &["--speed", "--front", "out/pareto.csv"]);
+    assert!(shown.starts_with("exit 0\n--- stdout\nout/dgap.csv\nout/dgap-front.csv\n"), "{shown}");
+    assert!(shown.contains(" µs more") && shown.contains("with heads of KV1"), "{shown}");
+    let shown = outcome(kvtune(folder.path()).args(["dgap", "export", HEADS]));
+    assert!(shown.starts_with("exit 0\n--- stdout\nout/dgap/KV1/dgap_processor.py\n"), "{shown}");
+    let shown = outcome(kvtune(folder.path()).args(["dgap", "export", HEADS, "--corrector", "c1"]));
+    assert!(shown.starts_with("exit 2") && shown.contains("hold no `c1`"), "{shown}");
+}
