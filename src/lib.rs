@@ -20,6 +20,7 @@
 //! | [`space`] | Pareto-efficient pairs per layer, groups of like layers |
 //! | [`search`] | searchers over a space, on an ask/tell interface |
 //! | [`score`] | runs precision maps over a trace |
+//! | [`dgap`] | heads that repair the steps that a low-bit cache breaks |
 //! | [`select`] | intervals on losses, and which map of a front to take |
 //! | [`bench`](mod@bench) | time and memory of precision maps |
 //! | [`report`] | the files a job leaves behind |
@@ -38,6 +39,7 @@ pub mod bench;
 pub mod cache;
 #[cfg(any(feature = "flex", feature = "cuda"))]
 pub mod cli;
+pub mod dgap;
 pub mod export;
 pub mod job;
 pub mod model;

@@ -5,6 +5,7 @@ use std::io;
 use clap::error::ErrorKind;
 
 use super::output::Output;
+use crate::dgap::DgapError;
 use crate::export::ExportError;
 use crate::job::JobError;
 use crate::job::stages::StageError;
@@ -87,6 +88,9 @@ fn code(error: &anyhow::Error) -> u8 {
     if let Some(job) = find::<JobError>(error) {
         return job_code(job);
     }
+    if let Some(DgapError::TopK { .. } | DgapError::NoHead { .. }) = find(error) {
+        return USAGE;
+    }
     let usage = find::<UsageError>(error).is_some()
         || matches!(find::<PlotError>(error), Some(PlotError::Format { .. }));
     if usage { USAGE } else { UNMET }
@@ -100,6 +104,7 @@ fn job_code(error: &JobError) -> u8 {
 fn hint(error: &anyhow::Error) -> Option<String> {
     find::<StageError>(error)
         .and_then(StageError::hint)
+        .or_else(|| find::<DgapError>(error).and_then(DgapError::hint))
         .or_else(|| find::<JobError>(error).and_then(JobError::hint))
         .or_else(|| find::<ModelError>(error).and_then(ModelError::hint))
         .or_else(|| find::<FileError>(error).and_then(FileError::hint))

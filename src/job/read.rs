@@ -100,10 +100,7 @@ impl Job {
 
     /// The scheme's name as files spell it.
     pub fn scheme_slug(&self) -> &'static str {
-        match self.search_space.scheme.name {
-            SchemeName::PerTokenAsym => "per-token-asym",
-            SchemeName::Kivi => "kivi",
-        }
+        self.search_space.scheme.name.slug()
     }
 
     fn default_out(&self) -> PathBuf {

@@ -91,6 +91,59 @@ pub enum Next {
     Stop,
 }
 
+impl From<ControlFlow<()>> for Next {
+    fn from(flow: ControlFlow<()>) -> Self {
+        match flow {
+            ControlFlow::Continue(()) => Self::GoOn,
+            ControlFlow::Break(()) => Self::Stop,
+        }
+    }
+}
+
+/// Changes the logits of steps before their tokens are chosen.
+pub trait Restore: Sync {
+    /// What is remembered of one sequence.
+    type State: Send;
+
+    /// Layers whose leaving hidden states are asked for, ascending.
+    fn layers(&self) -> &[usize];
+
+    /// Before the first step of a sequence.
+    fn begin(&self) -> Self::State;
+
+    /// One step of a sequence.
+    fn restore(&self, state: &mut Self::State, step: Step<'_>);
+}
+
+/// A step before its token is chosen.
+#[derive(Debug)]
+pub struct Step<'a> {
+    /// Tokens so far.
+    pub length: usize,
+    /// Hidden state after the final norm.
+    pub last: &'a [f32],
+    /// Hidden states that leave the layers that were asked for.
+    pub earlier: &'a [&'a [f32]],
+    /// Over the vocabulary.
+    pub logits: &'a mut [f32],
+}
+
+/// Leaves logits as they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AsIs;
+
+impl Restore for AsIs {
+    type State = ();
+
+    fn layers(&self) -> &[usize] {
+        &[]
+    }
+
+    fn begin(&self) {}
+
+    fn restore(&self, (): &mut (), _step: Step<'_>) {}
+}
+
 /// Continues many prompts, none of them empty, until `max_new` tokens or an end-of-sequence token each, which is
 /// kept as the last one; a prompt that waits enters as soon as another has left its lane.
 ///
@@ -107,36 +160,35 @@ pub fn continue_many<B: DecoderBackend, C: LayerCache>(
     batch: &Batch,
     mut each: impl FnMut(Chosen) -> ControlFlow<()>,
 ) -> Result<Vec<Vec<u32>>, ModelError> {
-    continue_each(decoder, caches, prompts, batch, |chosen| match each(chosen) {
-        ControlFlow::Continue(()) => Next::GoOn,
-        ControlFlow::Break(()) => Next::Stop,
-    })
+    continue_each(decoder, caches, prompts, batch, &AsIs, |chosen| each(chosen).into())
 }
 
-/// As [`continue_many`], and `each` may end a single continuation too.
+/// As [`continue_many`], with logits that are changed before tokens are chosen from them; and `each` may end a single
+/// continuation too.
 ///
 /// # Errors
 /// As [`continue_many`].
-pub fn continue_each<B: DecoderBackend, C: LayerCache>(
+pub fn continue_each<B: DecoderBackend, C: LayerCache, R: Restore>(
     decoder: &Decoder<B>,
     caches: impl Fn(usize) -> Result<Vec<C>, ModelError> + Sync,
     prompts: &[&[u32]],
     batch: &Batch,
+    restore: &R,
     mut each: impl FnMut(Chosen) -> Next,
 ) -> Result<Vec<Vec<u32>>, ModelError> {
     let mut continuations = vec![Vec::new(); prompts.len()];
     let mut waiting = 0..if batch.max_new == 0 { 0 } else { prompts.len() };
-    let mut going: Vec<Lane<C>> = Vec::new();
+    let mut going: Vec<Lane<C, R::State>> = Vec::new();
     while !(waiting.is_empty() && going.is_empty()) {
         let free = batch.lanes.max(1) - going.len();
         let entering: Vec<usize> = waiting.by_ref().take(free).collect();
-        let mut lanes = advance(decoder, going)?;
+        let mut lanes = advance(decoder, going, restore)?;
         let tokens: Vec<&[u32]> = entering.iter().map(|&prompt| prompts[prompt]).collect();
-        let prefilled = decoder.prefill_many(&tokens, |index| caches(entering[index]), batch.threads)?;
-        for (prompt, Prefilled { caches, last }) in entering.into_iter().zip(prefilled) {
-            let mut sampler = Sampler::new(batch.sampling, prompt);
-            let token = choose_last(decoder, last, &mut sampler);
-            lanes.push(Lane { prompt, token, caches, sampler });
+        let make = |index: usize| caches(entering[index]);
+        let prefilled = decoder.prefill_many(&tokens, make, restore.layers(), batch.threads)?;
+        for (prompt, prefilled) in entering.into_iter().zip(prefilled) {
+            let sampler = Sampler::new(batch.sampling, prompt);
+            lanes.push(Lane::start(decoder, prompt, prefilled, sampler, restore));
         }
         going = Vec::new();
         for lane in lanes {
@@ -155,28 +207,69 @@ pub fn continue_each<B: DecoderBackend, C: LayerCache>(
 }
 
 /// A sequence under way: the token chosen last is not yet in the caches.
-struct Lane<C> {
+struct Lane<C, S> {
     prompt: usize,
     token: u32,
+    /// Tokens in the caches.
+    length: usize,
     caches: Vec<C>,
     sampler: Sampler,
+    state: S,
+}
+
+impl<C: LayerCache, S> Lane<C, S> {
+    /// A sequence whose prompt is in its caches, with its first token chosen.
+    fn start<B: DecoderBackend, R: Restore<State = S>>(
+        decoder: &Decoder<B>,
+        prompt: usize,
+        Prefilled { caches, last, earlier }: Prefilled<B, C>,
+        sampler: Sampler,
+        restore: &R,
+    ) -> Self {
+        let length = caches.first().map_or(0, LayerCache::len);
+        let mut lane = Self { prompt, token: 0, length, caches, sampler, state: restore.begin() };
+        let mut logits = to_host(decoder.logits(last.clone()));
+        let earlier: Vec<Vec<f32>> = earlier.into_iter().map(to_host).collect();
+        let earlier: Vec<&[f32]> = earlier.iter().map(|states| &states[..]).collect();
+        lane.choose(restore, &to_host(last), &earlier, &mut logits);
+        lane
+    }
+
+    /// Chooses the token that follows, given the rows of its step.
+    fn choose<R: Restore<State = S>>(
+        &mut self,
+        restore: &R,
+        last: &[f32],
+        earlier: &[&[f32]],
+        logits: &mut [f32],
+    ) {
+        restore.restore(&mut self.state, Step { length: self.length, last, earlier, logits });
+        self.token = self.sampler.choose(logits);
+    }
 }
 
 /// Every lane by one token.
-fn advance<B: DecoderBackend, C: LayerCache>(
+fn advance<B: DecoderBackend, C: LayerCache, R: Restore>(
     decoder: &Decoder<B>,
-    mut lanes: Vec<Lane<C>>,
-) -> Result<Vec<Lane<C>>, ModelError> {
+    mut lanes: Vec<Lane<C, R::State>>,
+    restore: &R,
+) -> Result<Vec<Lane<C, R::State>>, ModelError> {
     if lanes.is_empty() {
         return Ok(lanes);
     }
     let tokens: Vec<u32> = lanes.iter().map(|lane| lane.token).collect();
     let mut caches: Vec<Vec<C>> = lanes.iter_mut().map(|lane| std::mem::take(&mut lane.caches)).collect();
-    let logits = to_host(decoder.logits(decoder.step(&tokens, &mut caches)?));
-    let rows = logits.chunks_exact(decoder.config().vocab_size);
-    for ((lane, caches), row) in lanes.iter_mut().zip(caches).zip(rows) {
+    let (hidden, tapped) = decoder.step_tapped(&tokens, &mut caches, restore.layers())?;
+    let width = decoder.config().hidden_size;
+    let mut logits = to_host(decoder.logits(hidden.clone()));
+    let hidden = to_host(hidden);
+    let tapped: Vec<Vec<f32>> = tapped.into_iter().map(to_host).collect();
+    let rows = logits.chunks_exact_mut(decoder.config().vocab_size).zip(hidden.chunks_exact(width));
+    for (index, ((lane, caches), (row, last))) in lanes.iter_mut().zip(caches).zip(rows).enumerate() {
         lane.caches = caches;
-        lane.token = lane.sampler.choose(row);
+        lane.length += 1;
+        let earlier: Vec<&[f32]> = tapped.iter().map(|states| &states[index * width..][..width]).collect();
+        lane.choose(restore, last, &earlier, row);
     }
     Ok(lanes)
 }

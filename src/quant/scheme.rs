@@ -49,6 +49,16 @@ pub enum SchemeName {
     Kivi,
 }
 
+impl SchemeName {
+    /// As files spell it.
+    pub fn slug(self) -> &'static str {
+        match self {
+            Self::PerTokenAsym => "per-token-asym",
+            Self::Kivi => "kivi",
+        }
+    }
+}
+
 /// Groups and residual of one tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

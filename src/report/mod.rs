@@ -3,6 +3,7 @@
 //! Every file appears whole or not at all ([`write_atomic`]). Nothing that varies between equal runs goes into
 //! a CSV: times and the command line are in `run.yaml` beside them. Knows rows and maps, not how they came about.
 
+mod dgap_rows;
 mod files;
 pub mod html;
 pub mod plot;
@@ -16,6 +17,7 @@ mod text;
 #[cfg(test)]
 mod golden;
 
+pub use dgap_rows::{DgapControlRow, DgapFrontRow, DgapGate, DgapInversionRow, DgapRow};
 pub use files::{FileError, read_text, write_atomic, write_text};
 pub use precision_file::{ObjectiveRecord, PrecisionFile, Provenance};
 pub use rows::{

@@ -1,7 +1,7 @@
 //! Precision maps on questions: a population of lanes, each a question on a cache of its own.
 
 use crate::cache::{AnyCache, CacheKind, Simulation, Units};
-use crate::model::generate::{Batch, Chosen, Next, continue_each};
+use crate::model::generate::{AsIs, Batch, Chosen, Next, continue_each};
 use crate::model::{Decoder, DecoderBackend, ModelError, Sampling, Tokenizer, to_host};
 use crate::parallel::in_order;
 use crate::precision::PrecisionMap;
@@ -154,6 +154,7 @@ impl<B: DecoderBackend> Run<'_, B> {
             |lane| self.caches(units[lane]),
             &prompts,
             &batch,
+            &AsIs,
             |chosen| {
                 if self.observer.interrupted() {
                     failed = Some(ScoreError::Interrupted);

@@ -8,6 +8,7 @@
 mod answers;
 mod prefixes;
 mod reference;
+mod restored;
 mod scorer;
 mod side;
 mod tally;
@@ -18,6 +19,7 @@ use crate::model::{Decoder, DecoderBackend};
 use crate::quant::Scheme;
 
 pub use answers::{Configured, Question, Reply, TokenAsk, answer};
+pub use restored::{Entry, score_entries};
 pub use scorer::{ScoreError, Scorer};
 pub use tally::{Objective, Tally};
 pub use windows::{WindowScores, score_windows};

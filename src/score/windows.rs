@@ -11,7 +11,7 @@ use crate::precision::PrecisionMap;
 use crate::progress::Observer;
 
 /// Positions whose logits are in memory at once.
-const CHUNK: usize = 32;
+pub(super) const CHUNK: usize = 32;
 
 /// Scores maps on each window by itself: the window is one prompt, its tokens but the first are predicted.
 ///
@@ -33,6 +33,7 @@ pub fn score_windows<B: DecoderBackend>(
     let by_window = decoder.walk(&work, windows.len(), threads)?;
     let of_map = |map: usize| WindowScores {
         tallies: by_window.iter().map(|scores| scores[map].0).collect(),
+        restored: Vec::new(),
         memory: by_window.first().map_or_else(Memory::default, |scores| scores[map].1),
     };
     Ok((0..maps.len()).map(of_map).collect())
@@ -43,6 +44,8 @@ pub fn score_windows<B: DecoderBackend>(
 pub struct WindowScores {
     /// One tally a window.
     pub tallies: Vec<Tally>,
+    /// One a window with logits changed; empty where nothing changes them.
+    pub restored: Vec<Tally>,
     /// What the caches of all layers had allocated at the end of the first window.
     pub memory: Memory,
 }
@@ -106,7 +109,7 @@ impl<B: DecoderBackend> Windows<'_, B> {
 }
 
 /// Adds what some rows of logits say about the tokens that come `next`.
-fn compare(full: &[f32], quantized: &[f32], next: &[u32], tally: &mut Tally) {
+pub(super) fn compare(full: &[f32], quantized: &[f32], next: &[u32], tally: &mut Tally) {
     let vocab = full.len() / next.len();
     for ((full, quantized), &token) in full.chunks(vocab).zip(quantized.chunks(vocab)).zip(next) {
         let (full_sum, sum) = (log_sum_exp(full), log_sum_exp(quantized));

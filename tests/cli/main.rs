@@ -3,6 +3,7 @@
 mod accuracy;
 mod bench;
 mod browser;
+mod dgap;
 mod exchange;
 mod generation;
 mod help;

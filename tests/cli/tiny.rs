@@ -18,8 +18,14 @@ pub(super) fn write(folder: &Path) {
     std::fs::create_dir_all(&model).expect("a folder");
     write_config(&model, &config());
     std::fs::write(model.join("tokenizer.json"), tokenizer().to_string()).expect("written");
-    std::fs::write(model.join("model.safetensors"), weights()).expect("written");
+    std::fs::write(model.join("model.safetensors"), weights(1)).expect("written");
     write_job(folder, "", "");
+}
+
+/// The same with other weights.
+pub(super) fn write_other(folder: &Path) {
+    write(folder);
+    std::fs::write(folder.join("tiny/model.safetensors"), weights(2)).expect("written");
 }
 
 /// Writes `job.yaml`, with more fields of the scheme and of the search.
@@ -50,8 +56,8 @@ pub(super) fn config() -> Value {
     })
 }
 
-fn weights() -> Vec<u8> {
-    let mut random = ChaCha8Rng::seed_from_u64(1);
+fn weights(seed: u64) -> Vec<u8> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut values = |name: &str, shape: &[usize]| -> Vec<u8> {
         let count: usize = shape.iter().product();
         let value = |_| if name.contains("norm") { 1.0_f32 } else { random.random_range(-0.8..0.8) };

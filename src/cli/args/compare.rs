@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::typed::{at_least_one, lanes, repeats, window};
-use super::{FormatArgs, WeightArgs};
+use super::{FormatArgs, RestoreArgs, WeightArgs};
 use crate::bench::Cell;
 use crate::cache::CacheKind;
 use crate::model::generate::LANES;
@@ -54,6 +54,8 @@ pub(in crate::cli) struct EvalArgs {
     pub(in crate::cli) cache: QuantizedCache,
     #[command(flatten)]
     pub(in crate::cli) weights: WeightArgs,
+    #[command(flatten)]
+    pub(in crate::cli) restore: RestoreArgs,
     #[command(flatten)]
     pub(in crate::cli) format: FormatArgs,
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::WeightArgs;
 use super::typed::{at_least_one, lanes, new_tokens, temperature, top_p};
+use super::{RestoreArgs, WeightArgs};
 use crate::cache::CacheKind;
 use crate::model::generate;
 use crate::precision::PrecisionPair;
@@ -38,6 +38,8 @@ pub(in crate::cli) struct GenerateArgs {
     pub(in crate::cli) cache: CacheArgs,
     #[command(flatten)]
     pub(in crate::cli) sampling: SamplingArgs,
+    #[command(flatten)]
+    pub(in crate::cli) restore: RestoreArgs,
     /// Prompts that go side by side, at most
     #[arg(long, value_name = "N", default_value_t = generate::LANES, value_parser = lanes)]
     pub(in crate::cli) lanes: usize,

@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod compare;
+mod dgap;
 mod exchange;
 mod generate;
 mod typed;
@@ -10,6 +11,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(super) use self::compare::{BenchArgs, EvalArgs, MapsArgs, TaskArgs};
+pub(super) use self::dgap::{
+    DgapCommand, DgapEvalArgs, DgapExportArgs, DgapTrainArgs, RestoreArgs, SettingArgs, TuningArgs,
+};
 pub(super) use self::exchange::{CheckArgs, ExportArgs, ImportArgs, TextArgs};
 pub(super) use self::generate::{Cache, CacheArgs, GenerateArgs, SamplingArgs};
 
@@ -95,7 +99,13 @@ pub(in crate::cli) enum Command {
     /// Stage 5: choose from the front and write the precision map
     #[command(after_long_help = "Example:\n  kvtune select calibration/thorough.yaml")]
     Select(JobArgs),
-    /// Draw pareto.csv or sensitivity.csv
+    /// Train and judge heads that repair what low-bit caches break
+    #[command(
+        subcommand,
+        after_long_help = "Example:\n  kvtune dgap train runs/smollm2-135m/kivi --uniform KV1"
+    )]
+    Dgap(DgapCommand),
+    /// Draw pareto.csv, sensitivity.csv or dgap.csv
     Plot(PlotArgs),
     /// Write a job's results as one page to read: report.html
     Report(ReportArgs),
@@ -179,7 +189,7 @@ Examples:
   kvtune plot runs/smollm2-135m/kivi/pareto.csv                       writes pareto.svg beside it
   kvtune plot runs/smollm2-135m/kivi/sensitivity.csv -o errors.png")]
 pub(in crate::cli) struct PlotArgs {
-    /// pareto.csv or sensitivity.csv
+    /// pareto.csv, sensitivity.csv or dgap.csv
     #[arg(value_name = "FILE.csv")]
     pub(in crate::cli) file: PathBuf,
     /// The figure, .svg or .png; without it beside the file, as SVG

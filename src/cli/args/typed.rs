@@ -18,6 +18,17 @@ pub(super) fn temperature(typed: &str) -> Result<f64, String> {
     found.ok_or_else(|| String::from("expected a number of at least 0"))
 }
 
+/// A share of something.
+pub(super) fn share(typed: &str) -> Result<f64, String> {
+    let found = typed.parse().ok().filter(|found: &f64| (0.0..=1.0).contains(found));
+    found.ok_or_else(|| String::from("expected a number from 0 to 1"))
+}
+
+pub(super) fn positive(typed: &str) -> Result<f64, String> {
+    let found = typed.parse().ok().filter(|found: &f64| found.is_finite() && *found > 0.0);
+    found.ok_or_else(|| String::from("expected a number above 0"))
+}
+
 /// More steps than these are not waited for.
 pub(super) fn repeats(typed: &str) -> Result<usize, String> {
     within(typed, 1..=1 << 20)

@@ -31,6 +31,7 @@ fn perplexity(text: PathBuf, args: &EvalArgs, session: &Session<'_>) -> anyhow::
         windows: args.windows,
         cache: args.cache.into(),
         configurations: compared(&args.maps)?,
+        restoration: super::dgap::restoration(&args.restore),
     };
     let rows = session.with_context(false, |context| stages::evaluate(&request, context))?;
     Ok(session.output.data(&table::render(&rows, "configurations", args.format.format)?)?)

@@ -23,6 +23,7 @@ pub(super) fn generate(args: GenerateArgs, session: &Session<'_>) -> anyhow::Res
         cache,
         configuration,
         lanes: args.lanes,
+        restoration: super::dgap::restoration(&args.restore),
     };
     if many { print_lines(&request, session) } else { print_text(&request, session) }
 }

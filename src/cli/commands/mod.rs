@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod configuration;
+mod dgap;
 mod eval;
 mod exchange;
 mod generate;
@@ -30,6 +31,7 @@ pub(super) fn run(command: Command, global: &Global, output: Output) -> anyhow::
         Command::Space(args) => job::stage(Stage::Space, &args, &session),
         Command::Search(args) => job::stage(Stage::Search, &args, &session),
         Command::Select(args) => job::stage(Stage::Select, &args, &session),
+        Command::Dgap(command) => dgap::run(&command, &session),
         Command::Plot(args) => plot::plot(&args, output),
         Command::Report(args) => report::report(&args, output),
         Command::Model(command) => model::run(&command, &session),

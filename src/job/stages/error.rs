@@ -1,3 +1,4 @@
+use crate::dgap::DgapError;
 use crate::job::JobError;
 use crate::model::ModelError;
 use crate::precision::PrecisionMap;
@@ -55,6 +56,9 @@ pub enum StageError {
     /// Scores that cannot be compared.
     #[error(transparent)]
     Select(#[from] SelectError),
+    /// DGAP's heads.
+    #[error(transparent)]
+    Dgap(DgapError),
     /// The user asked to stop; what was done is saved.
     #[error("stopped; the same command goes on from here")]
     Interrupted,
@@ -112,6 +116,7 @@ impl StageError {
             Self::Task(error) => error.hint(),
             Self::Answer(error) => error.hint(),
             Self::Trace(error) => error.hint(),
+            Self::Dgap(error) => error.hint(),
             Self::NoMap { .. } => {
                 Some("raise `search.max_loss` or the limit on bits; all files were written".into())
             }
@@ -141,6 +146,7 @@ impl StageError {
             Self::Model(error) => matches!(error, ModelError::KeyBias(_) | ModelError::Width(_)),
             Self::Search(error) => !matches!(error, SearchError::Limit { .. }),
             Self::Answer(error) => error.is_usage(),
+            Self::Dgap(error) => matches!(error, DgapError::TopK { .. } | DgapError::NoHead { .. }),
             Self::Cluster(_) | Self::Budget { .. } => true,
             _ => false,
         }
@@ -162,6 +168,16 @@ impl From<SensitivityError> for StageError {
             SensitivityError::Model(error) => Self::Model(error),
             SensitivityError::Interrupted => Self::Interrupted,
             error => Self::Sensitivity(error),
+        }
+    }
+}
+
+impl From<DgapError> for StageError {
+    fn from(error: DgapError) -> Self {
+        match error {
+            DgapError::File(error) => Self::File(error),
+            DgapError::Interrupted => Self::Interrupted,
+            error => Self::Dgap(error),
         }
     }
 }

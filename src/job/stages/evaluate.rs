@@ -1,12 +1,14 @@
 use std::path::Path;
 
+use super::dgap::{restoration::Repair, setting};
 use super::session::Session;
 use super::{Configuration, Evaluation, EvaluationResult, StageError, fit};
 use crate::cache::Memory;
+use crate::dgap::heads::Readout;
 use crate::job::plan::size;
 use crate::model::{BosPolicy, DecoderBackend, ModelError, Tokenizer};
 use crate::precision::{PrecisionMap, equivalent_bits, storage_bits};
-use crate::score::{Objective, Tally, score_windows, simulation};
+use crate::score::{Entry, Objective, Tally, score_entries, score_windows, simulation};
 
 /// Compares configurations on windows of a text, full precision first.
 pub(super) fn run<B: DecoderBackend>(
@@ -21,7 +23,11 @@ pub(super) fn run<B: DecoderBackend>(
     let extent = Extent::of(&windows, &tokenizer)?;
     let maps = request.configurations.iter().map(|configuration| session.map(configuration));
     let maps = maps.collect::<Result<Vec<_>, _>>()?;
+    let repair = repair(request, session)?;
     let decoder = session.decoder::<B>(request.weights)?;
+    let readout = repair.as_ref().map(|_| Readout::new(decoder.head_weight()));
+    let both = repair.as_ref().zip(readout.as_ref());
+    let restorer = both.map(|(repair, readout)| repair.restorer(readout)).transpose()?;
     let observer = session.observer();
     observer.begin("eval", (windows.len() * by_scheme(request).count()) as u64, "windows");
     let (mut results, mut held) = (Vec::new(), String::new());
@@ -31,7 +37,18 @@ pub(super) fn run<B: DecoderBackend>(
         let simulation = simulation(&decoder, scheme, request.window).map_err(ModelError::from)?;
         let maps: Vec<PrecisionMap> = maps.by_ref().take(configurations.len()).collect();
         let (kind, threads) = (request.cache, session.context.threads);
-        let scores = score_windows(&decoder, &simulation, kind, &maps, &windows, threads, observer)?;
+        let scores = match repair.as_ref().zip(restorer.as_ref()) {
+            None => score_windows(&decoder, &simulation, kind, &maps, &windows, threads, observer)?,
+            Some((repair, restorer)) => {
+                let entry = |(configuration, map)| {
+                    let is_for = repair.is_for(&setting(session, configuration)?);
+                    Ok(Entry { map, restore: Some(restorer).filter(|_| is_for) })
+                };
+                let entries = configurations.iter().zip(&maps).map(entry);
+                let entries = entries.collect::<Result<Vec<_>, StageError>>()?;
+                score_entries(&decoder, &simulation, kind, &entries, &windows, threads, observer)?
+            }
+        };
         for ((configuration, map), scores) in configurations.iter().zip(&maps).zip(&scores) {
             let tally = Tally::pooled(&scores.tallies);
             held += &memory_line(request, configuration, map, scores.memory, session);
@@ -39,6 +56,12 @@ pub(super) fn run<B: DecoderBackend>(
                 results.push(full(&tally, extent));
             }
             results.push(result(configuration, map, (&tally, extent), session, request.window));
+            if let Some(repair) = repair.as_ref().filter(|_| !scores.restored.is_empty()) {
+                let tally = Tally::pooled(&scores.restored);
+                let repaired = result(configuration, map, (&tally, extent), session, request.window);
+                results
+                    .push(EvaluationResult { configuration: repair.name(&configuration.name), ..repaired });
+            }
         }
     }
     observer.end(&format!("{} windows of {} tokens{held}", windows.len(), request.window));
@@ -48,6 +71,18 @@ pub(super) fn run<B: DecoderBackend>(
 /// Neighbors of one scheme share their full-precision pass.
 fn by_scheme(request: &Evaluation) -> impl Iterator<Item = &[Configuration]> {
     request.configurations.chunk_by(|a, b| a.scheme == b.scheme)
+}
+
+/// The heads that were asked for, if they are for this model and one of the configurations.
+fn repair<'a>(request: &'a Evaluation, session: &Session<'_>) -> Result<Option<Repair<'a>>, StageError> {
+    let Some(restoration) = &request.restoration else { return Ok(None) };
+    let repair = Repair::open(restoration, session)?;
+    let settings = request.configurations.iter().map(|configuration| setting(session, configuration));
+    let settings = settings.collect::<Result<Vec<_>, _>>()?;
+    if let Some(first) = settings.first().filter(|_| !settings.iter().any(|setting| repair.is_for(setting))) {
+        repair.check(first)?;
+    }
+    Ok(Some(repair))
 }
 
 /// The tokens of a text, as many as fill windows.

@@ -1,11 +1,13 @@
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::ControlFlow;
 
+use super::dgap::restoration::Repair;
+use super::dgap::setting;
 use super::session::Session;
 use super::{Continuation, Generation, StageError, fit};
 use crate::cache::{Simulation, Units};
-use crate::model::generate::{Batch, Chosen, continue_many};
+use crate::dgap::heads::Readout;
+use crate::model::generate::{AsIs, Batch, Chosen, Next, Restore, continue_each};
 use crate::model::{BosPolicy, ChatTemplate, Decoder, DecoderBackend, Message, ModelError, Tokenizer};
 use crate::precision::PrecisionMap;
 use crate::score::simulation;
@@ -65,12 +67,14 @@ struct Work<'a, B: DecoderBackend> {
     map: PrecisionMap,
     decoder: Decoder<B>,
     simulation: Simulation,
+    repair: Option<Repair<'a>>,
 }
 
 impl<'a, B: DecoderBackend> Work<'a, B> {
     /// For the first `count` prompts.
     fn prepare(request: &'a Generation, session: &'a Session<'a>, count: usize) -> Result<Self, StageError> {
         let map = session.map(&request.configuration)?;
+        let repair = repair(request, session)?;
         let tokenizer = session.tokenizer()?;
         let prompts = encode(request, session, &tokenizer, count)?;
         fit::context(&prompts, request.max_new_tokens, session)?;
@@ -79,10 +83,24 @@ impl<'a, B: DecoderBackend> Work<'a, B> {
         let longest = prompts.iter().map(Vec::len).max().unwrap_or(0) + request.max_new_tokens;
         let simulation =
             simulation(&decoder, &request.configuration.scheme, longest).map_err(ModelError::from)?;
-        Ok(Self { request, session, tokenizer, prompts, map, decoder, simulation })
+        Ok(Self { request, session, tokenizer, prompts, map, decoder, simulation, repair })
     }
 
     fn run(&self, each: &mut dyn FnMut(Chosen) -> Result<(), StageError>) -> Result<(), StageError> {
+        match &self.repair {
+            None => self.run_with(&AsIs, each),
+            Some(repair) => {
+                let readout = Readout::new(self.decoder.head_weight());
+                self.run_with(&repair.restorer(&readout)?, each)
+            }
+        }
+    }
+
+    fn run_with<R: Restore>(
+        &self,
+        restore: &R,
+        each: &mut dyn FnMut(Chosen) -> Result<(), StageError>,
+    ) -> Result<(), StageError> {
         let Self { request, session, prompts, map, decoder, simulation, .. } = self;
         let caches = |prompt: usize| {
             let units = Units::prompt(prompts[prompt].len(), simulation.scheme().prefill);
@@ -96,14 +114,14 @@ impl<'a, B: DecoderBackend> Work<'a, B> {
         };
         let tokens: Vec<&[u32]> = prompts.iter().map(|prompt| &prompt[..]).collect();
         let mut failed = None;
-        continue_many(decoder, caches, &tokens, &batch, |chosen| {
+        continue_each(decoder, caches, &tokens, &batch, restore, |chosen| {
             let interrupted = session.observer().interrupted();
             let heard = if interrupted { Err(StageError::Interrupted) } else { each(chosen) };
             match heard {
-                Ok(()) => ControlFlow::Continue(()),
+                Ok(()) => Next::GoOn,
                 Err(error) => {
                     failed = Some(error);
-                    ControlFlow::Break(())
+                    Next::Stop
                 }
             }
         })?;
@@ -119,6 +137,14 @@ impl<'a, B: DecoderBackend> Work<'a, B> {
     fn is_end(&self, token: u32) -> bool {
         self.decoder.config().eos_token_ids.contains(&token)
     }
+}
+
+/// The heads that were asked for, if they are for this model and this cache.
+fn repair<'a>(request: &'a Generation, session: &Session<'_>) -> Result<Option<Repair<'a>>, StageError> {
+    let Some(restoration) = &request.restoration else { return Ok(None) };
+    let repair = Repair::open(restoration, session)?;
+    repair.check(&setting(session, &request.configuration)?)?;
+    Ok(Some(repair))
 }
 
 fn encode(

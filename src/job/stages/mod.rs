@@ -4,6 +4,7 @@ mod answers;
 mod bench;
 mod check;
 mod costs;
+mod dgap;
 mod error;
 mod evaluate;
 mod evaluations;
@@ -28,10 +29,13 @@ use crate::report::html;
 
 pub use self::answers::{AccuracyRow, AnswerRequest};
 pub use self::check::{CheckRequest, CheckResult, Texts};
+pub use self::dgap::{
+    DgapEvaluation, DgapRequest, DgapTraining, MorePositions, dgap_control, dgap_eval, dgap_train,
+};
 pub use self::error::StageError;
 pub use self::request::{
     BenchReport, BenchRequest, Configuration, ConfigurationBits, Continuation, Evaluation, EvaluationResult,
-    Generation,
+    Generation, Restoration,
 };
 pub use self::space::read_space;
 

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use crate::bench::{Bench, BenchRow, Cell, Machine};
 use crate::cache::CacheKind;
+use crate::dgap::heads::Corrector;
 use crate::model::{Sampling, WeightType};
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::quant::Scheme;
@@ -27,6 +28,19 @@ pub struct Generation {
     pub configuration: Configuration,
     /// Prompts that go side by side, at most.
     pub lanes: usize,
+    /// Heads that repair steps, if any.
+    pub restoration: Option<Restoration>,
+}
+
+/// Heads to decode with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Restoration {
+    /// Their file.
+    pub heads: PathBuf,
+    /// Another corrector than theirs.
+    pub corrector: Option<Corrector>,
+    /// Another threshold than theirs.
+    pub risk: Option<f64>,
 }
 
 /// One text, continued.
@@ -59,6 +73,8 @@ pub struct Evaluation {
     pub cache: CacheKind,
     /// What to compare, besides full precision.
     pub configurations: Vec<Configuration>,
+    /// Heads that repair the configurations that they are for, in a row of their own.
+    pub restoration: Option<Restoration>,
 }
 
 /// Configurations whose time and memory shall be measured.

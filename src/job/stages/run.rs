@@ -71,7 +71,7 @@ impl<'a, B: DecoderBackend> Run<'a, B> {
     }
 }
 
-fn read_trace(session: &Session<'_>) -> Result<Trace, StageError> {
+pub(super) fn read_trace(session: &Session<'_>) -> Result<Trace, StageError> {
     let path = session.file("trace.safetensors");
     let trace = Trace::read(&path)?;
     trace.check_model(&path, &session.resolved.id, &session.fingerprint, session.n_layers())?;

@@ -188,6 +188,20 @@ impl<B: DecoderBackend> Decoder<B> {
         tokens: &[u32],
         lanes: &mut [Vec<C>],
     ) -> Result<Tensor<B, 2>, ModelError> {
+        Ok(self.step_tapped(tokens, lanes, &[])?.0)
+    }
+
+    /// [`step`](Self::step), and the hidden states that leave the layers of `taps`, in the order of the layers.
+    ///
+    /// # Errors
+    /// What a cache says, with the layer's number.
+    pub fn step_tapped<C: LayerCache>(
+        &self,
+        tokens: &[u32],
+        lanes: &mut [Vec<C>],
+        taps: &[usize],
+    ) -> Result<(Tensor<B, 2>, Vec<Tensor<B, 2>>), ModelError> {
+        let mut tapped = Vec::new();
         let positions = lanes.iter().map(|caches| caches.first().map_or(0, |cache| cache.len()));
         let angles = Angles::at(&self.config.rope, self.config.head_dim, positions);
         let width = self.shape().q_width();
@@ -204,8 +218,11 @@ impl<B: DecoderBackend> Decoder<B> {
             });
             attended.map_err(|source| ModelError::Cache { layer: LayerId(layer), source })?;
             hidden = open.finish(hidden, out);
+            if taps.contains(&layer) {
+                tapped.push(hidden.clone());
+            }
         }
-        Ok(self.final_norm(hidden))
+        Ok((self.final_norm(hidden), tapped))
     }
 
     /// All layers over the tokens that follow what the caches hold, then the final norm: `[tokens, hidden_size]`.
@@ -221,6 +238,29 @@ impl<B: DecoderBackend> Decoder<B> {
         caches: &mut [C],
     ) -> Result<Tensor<B, 2>, ModelError> {
         self.forward_from(0, self.embed(tokens), caches)
+    }
+
+    /// [`forward`](Self::forward), and the hidden states that leave the layers of `taps`, in the order of the
+    /// layers.
+    ///
+    /// # Errors
+    /// What a cache says, with the layer's number.
+    pub fn forward_tapped<C: LayerCache>(
+        &self,
+        tokens: &[u32],
+        caches: &mut [C],
+        taps: &[usize],
+    ) -> Result<(Tensor<B, 2>, Vec<Tensor<B, 2>>), ModelError> {
+        let start = caches.first().map_or(0, |cache| cache.len());
+        let angles = self.angles(start, tokens.len());
+        let (mut hidden, mut tapped) = (self.embed(tokens), Vec::new());
+        for (layer, cache) in caches.iter_mut().enumerate() {
+            hidden = self.open(layer)?.forward(hidden, &angles, cache)?;
+            if taps.contains(&layer) {
+                tapped.push(hidden.clone());
+            }
+        }
+        Ok((self.final_norm(hidden), tapped))
     }
 
     /// Layers `first..` over the hidden states that enter layer `first`, then the final norm.
@@ -251,6 +291,11 @@ impl<B: DecoderBackend> Decoder<B> {
     /// Logits `[tokens, vocab_size]` of normed hidden states; those of a row are the same bits in any company.
     pub fn logits(&self, hidden: Tensor<B, 2>) -> Tensor<B, 2> {
         B::product(hidden, &self.head, Batch::Lanes)
+    }
+
+    /// The matrix that [`logits`](Self::logits) multiplies by, as f32: `[vocab_size, hidden_size]`.
+    pub fn head_weight(&self) -> Tensor<B, 2> {
+        self.head.full(&self.device)
     }
 
     /// The rotated key bias of a layer at positions `0..len`, `[len, n_kv_heads * head_dim]`: k_proj's bias as

@@ -105,7 +105,7 @@ impl<B: DecoderBackend> Decoder<B> {
     }
 
     /// Prompts into caches, side by side; `caches` makes those of a prompt, one a layer: empty ones, or such as
-    /// hold what precedes it.
+    /// hold what precedes it. The hidden states that leave the layers of `taps` are kept of each last token.
     ///
     /// # Errors
     /// What `caches` or a cache says, the latter with the layer's number.
@@ -113,9 +113,10 @@ impl<B: DecoderBackend> Decoder<B> {
         &self,
         prompts: &[&[u32]],
         caches: impl Fn(usize) -> Result<Vec<C>, ModelError> + Sync,
+        taps: &[usize],
         threads: usize,
     ) -> Result<Vec<Prefilled<B, C>>, ModelError> {
-        self.walk(&Prefill { decoder: self, prompts, caches }, prompts.len(), threads)
+        self.walk(&Prefill { decoder: self, prompts, caches, taps }, prompts.len(), threads)
     }
 }
 
@@ -125,6 +126,8 @@ pub struct Prefilled<B: DecoderBackend, C> {
     pub caches: Vec<C>,
     /// The hidden state of the prompt's last token behind the final norm, `[1, hidden_size]`.
     pub last: Tensor2<B>,
+    /// The last token's hidden states that leave the tapped layers, in their order, each `[1, hidden_size]`.
+    pub earlier: Vec<Tensor2<B>>,
 }
 
 /// Units that wait at the same time: consecutive ones, as many as [`WAITING`] holds, at least one.
@@ -148,6 +151,7 @@ struct Prefill<'a, B: DecoderBackend, F> {
     decoder: &'a Decoder<B>,
     prompts: &'a [&'a [u32]],
     caches: F,
+    taps: &'a [usize],
 }
 
 /// One prompt between two layers.
@@ -155,6 +159,7 @@ struct Prompt<B: DecoderBackend, C> {
     hidden: Tensor2<B>,
     angles: Angles,
     caches: Vec<C>,
+    earlier: Vec<Tensor2<B>>,
 }
 
 impl<B: DecoderBackend, C: LayerCache, F> LayerWork<B> for Prefill<'_, B, F>
@@ -174,19 +179,23 @@ where
         let caches = (self.caches)(unit)?;
         let start = caches.first().map_or(0, LayerCache::len);
         let angles = self.decoder.angles(start, tokens.len());
-        Ok(Prompt { hidden: self.decoder.embed(tokens), angles, caches })
+        Ok(Prompt { hidden: self.decoder.embed(tokens), angles, caches, earlier: Vec::new() })
     }
 
     fn layer(&self, layer: &OpenLayer<'_, B>, state: &mut Prompt<B, C>) -> Result<(), ModelError> {
         let cache = &mut state.caches[layer.index()];
         state.hidden = layer.forward(state.hidden.clone(), &state.angles, cache)?;
+        if self.taps.contains(&layer.index()) {
+            let last = state.hidden.dims()[0] - 1;
+            state.earlier.push(state.hidden.clone().narrow(0, last, 1));
+        }
         Ok(())
     }
 
     fn end(&self, unit: usize, state: Prompt<B, C>) -> Result<Self::Output, ModelError> {
         let last = self.prompts[unit].len() - 1;
         let last = self.decoder.final_norm(state.hidden).narrow(0, last, 1);
-        Ok(Prefilled { caches: state.caches, last })
+        Ok(Prefilled { caches: state.caches, last, earlier: state.earlier })
     }
 }
 

@@ -21,7 +21,7 @@ pub enum WeightMatrix<B: Backend> {
 
 impl<B: Backend<FloatElem = f32>> WeightMatrix<B> {
     /// All of it as f32 on the device.
-    fn full(&self, device: &B::Device) -> Tensor<B, 2> {
+    pub(super) fn full(&self, device: &B::Device) -> Tensor<B, 2> {
         match self {
             Self::Full(weight) => weight.clone(),
             Self::Half(weight) => from_host(weight.gather(0..weight.rows()), weight.rows(), device),

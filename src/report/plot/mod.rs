@@ -1,8 +1,9 @@
-//! Figures from the CSV files: the Pareto front, and the error of each layer at each pair.
+//! Figures from the CSV files: the Pareto front, the error of each layer at each pair, what DGAP leaves of drift.
 //!
 //! A figure is first a list of shapes (`figure`), then drawn by plotters' SVG or bitmap backend (`draw`), so
 //! both formats show the same. Text in PNGs and all text widths come from the embedded font; SVGs name it first.
 
+mod dgap;
 mod draw;
 mod figure;
 mod font;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 use crate::job::{Job, Overrides};
 use crate::score::Objective;
 
+use super::dgap_rows::DgapRow;
 use super::files::{FileError, read_text, write_atomic};
 use super::rows::{ParetoRow, SensitivityRow};
 use super::run_record::RunRecord;
@@ -37,7 +39,7 @@ pub enum PlotError {
     #[error(transparent)]
     File(#[from] FileError),
     /// A file whose columns are of none of the known kinds.
-    #[error("`{}` has the columns of no file that can be plotted, expected those of `pareto.csv` or `sensitivity.csv`",
+    #[error("`{}` has the columns of no file that can be plotted, expected those of `pareto.csv`, `sensitivity.csv` or `dgap.csv`",
         path.display())]
     Columns {
         /// The file.
@@ -87,7 +89,7 @@ impl PlotError {
     }
 }
 
-/// Draws `pareto.csv` or `sensitivity.csv`, told apart by their columns, as SVG or PNG by the ending of `out`.
+/// Draws `pareto.csv`, `sensitivity.csv` or `dgap.csv`, told apart by their columns, as SVG or PNG by the ending of `out`.
 ///
 /// Where `run.yaml` and `job.yaml` stand beside the rows, the figure names the model, the objective and the limit.
 ///
@@ -98,6 +100,7 @@ pub fn plot(rows: &Path, out: &Path) -> Result<(), PlotError> {
     let context = Context::beside(rows);
     let figure = match Kind::of(rows)? {
         Kind::Pareto => pareto::figure(&read_pareto(rows)?, &context),
+        Kind::Dgap => dgap::figure(&read_dgap(rows)?, &context),
         Kind::Sensitivity => heatmap::figure(&read_sensitivity(rows)?, &context),
     };
     let bytes = match format {
@@ -126,6 +129,7 @@ impl Format {
 }
 
 enum Kind {
+    Dgap,
     Pareto,
     Sensitivity,
 }
@@ -137,6 +141,7 @@ impl Kind {
         let has = |columns: &[&str]| columns.iter().all(|column| header.contains(column));
         match () {
             () if text.trim().is_empty() => Err(PlotError::Empty { path: rows.to_owned() }),
+            () if has(&["setting", "head", "gate", "js"]) => Ok(Self::Dgap),
             () if has(&["map", "role", "search_loss"]) => Ok(Self::Pareto),
             () if has(&["layer", "pair", "e_o_l1"]) && !has(&["head"]) => Ok(Self::Sensitivity),
             () => Err(PlotError::Columns { path: rows.to_owned() }),
@@ -206,6 +211,15 @@ fn read_sensitivity(path: &Path) -> Result<Vec<SensitivityRow>, PlotError> {
     refuse_empty(path, rows.len())?;
     for (i, row) in rows.iter().enumerate() {
         refuse_not_finite(path, i + 1, &[("e_o_l1", Some(row.e_o_l1))])?;
+    }
+    Ok(rows)
+}
+
+fn read_dgap(path: &Path) -> Result<Vec<DgapRow>, PlotError> {
+    let rows: Vec<DgapRow> = read_csv(path)?;
+    refuse_empty(path, rows.len())?;
+    for (i, row) in rows.iter().enumerate() {
+        refuse_not_finite(path, i + 1, &[("js", Some(row.js)), ("trigger_rate", Some(row.trigger_rate))])?;
     }
     Ok(rows)
 }

@@ -9,10 +9,13 @@ const BLACK: Color = Color(0, 0, 0);
 pub(super) const INK: Color = Color(33, 37, 41);
 pub(super) const MUTED: Color = Color(108, 117, 125);
 pub(super) const GRID: Color = Color(233, 236, 239);
-/// Okabe and Ito's blue, orange-brown and vermilion.
+/// Okabe and Ito's blue, orange-brown, vermilion, green, purple and sky blue, somewhat darker where white is near.
 pub(super) const BLUE: Color = Color(0, 114, 178);
 pub(super) const ORANGE: Color = Color(200, 130, 0);
 pub(super) const VERMILION: Color = Color(213, 94, 0);
+pub(super) const GREEN: Color = Color(0, 138, 100);
+pub(super) const PURPLE: Color = Color(184, 91, 147);
+pub(super) const SKY: Color = Color(62, 158, 210);
 
 /// Small to large: anchors of viridis (CC0), light first so that small errors recede on white.
 const SEQUENTIAL: [Color; 9] = [
