@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_yaml::{Mapping, Value};
 
-use super::answers::AnswersSpec;
+use super::answers::{AnswersSpec, Questions};
 use super::search_space::{ClusterSpec, SearchSpace};
 use super::spec::{CacheLimit, Job, SearchSpec, StorageLimit};
 use super::units::ByteSize;
@@ -24,7 +24,17 @@ pub(super) fn job_template() -> Value {
         ..SearchSpec::default()
     };
     let trace = TraceParams { path: Some(PathBuf::from("text")), shots: Some(1), ..TraceParams::default() };
-    let answers = Some(AnswersSpec::default());
+    let path = Some(PathBuf::from("file"));
+    let questions = Questions {
+        data: path.clone(),
+        train: path.clone(),
+        template: path,
+        shots: Some(1),
+        length: Some(1),
+        max_new_tokens: Some(1),
+        ..Questions::default()
+    };
+    let answers = Some(AnswersSpec { tasks: vec![questions], ..AnswersSpec::default() });
     serde_yaml::to_value(Job { trace, search, answers, search_space: full_space(), ..Job::default() })
         .unwrap_or_default()
 }

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde_yaml::Value;
 
-use super::Job;
 use super::fields::{job_template, join};
+use super::{AnswersSpec, Job};
 
 /// Where the structs are: the fields' path, their source, and the struct's name there.
-const STRUCTS: [(&str, &str, &str); 13] = [
+const STRUCTS: [(&str, &str, &str); 16] = [
     ("", include_str!("spec.rs"), "Job"),
     ("search_space", include_str!("search_space.rs"), "SearchSpace"),
     ("search_space.scheme", include_str!("../quant/scheme.rs"), "Scheme"),
@@ -23,6 +23,9 @@ const STRUCTS: [(&str, &str, &str); 13] = [
     ("search", include_str!("spec.rs"), "SearchSpec"),
     ("search.max_storage_bits", include_str!("spec.rs"), "StorageLimit"),
     ("search.max_cache", include_str!("spec.rs"), "CacheLimit"),
+    ("answers", include_str!("answers.rs"), "AnswersSpec"),
+    ("answers.items", include_str!("answers.rs"), "ItemCounts"),
+    ("answers.tasks[]", include_str!("answers.rs"), "Questions"),
 ];
 
 /// Fields that are one value to a user, whatever they are inside.
@@ -39,7 +42,8 @@ The README explains the options of schemes and searches; `kvtune calibrate --dry
 
 /// The page.
 fn page() -> String {
-    let defaults = serde_yaml::to_value(Job::default()).expect("a job is YAML");
+    let job = Job { answers: Some(AnswersSpec::default()), ..Job::default() };
+    let defaults = serde_yaml::to_value(job).expect("a job is YAML");
     let mut out = HEAD.to_owned();
     for (path, source, name) in STRUCTS {
         let title = if path.is_empty() { String::from("The job") } else { format!("`{path}`") };
@@ -87,6 +91,9 @@ fn shown(path: &str, value: Option<&Value>) -> String {
 
 /// The paths of all fields of a value.
 fn paths(value: &Value, at: &str, found: &mut Vec<String>) {
+    if let Value::Sequence(items) = value {
+        return items.iter().for_each(|item| paths(item, &format!("{at}[]"), found));
+    }
     let Value::Mapping(fields) = value else { return };
     for (key, inner) in fields {
         let path = join(at, key.as_str().expect("a name"));
