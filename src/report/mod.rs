@@ -3,6 +3,8 @@
 //! Every file appears whole or not at all ([`write_atomic`]). Nothing that varies between equal runs goes into
 //! a CSV: times and the command line are in `run.yaml` beside them. Knows rows and maps, not how they came about.
 
+mod analysis_file;
+mod analysis_rows;
 mod files;
 pub mod plot;
 mod precision_file;
@@ -11,6 +13,11 @@ mod run_record;
 mod table;
 mod text;
 
+pub use analysis_file::{
+    AnalysisFile, ChannelFindings, ChosenHead, CorrelationFindings, HeadCounts, KnockOutFindings,
+    LemmaFindings, Moved,
+};
+pub use analysis_rows::{ChannelRow, KnockOutRow, LemmaRow, LemmaSource, PatternRow};
 pub use files::{FileError, read_text, write_atomic, write_text};
 pub use precision_file::{ObjectiveRecord, PrecisionFile, Provenance};
 pub use rows::{
