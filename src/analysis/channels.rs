@@ -98,14 +98,17 @@ impl ChannelSums {
 
 /// Which channels of one head are outliers, by the largest value of each: see [`OUTLIER`].
 pub fn outliers(largest: &[f64]) -> Vec<bool> {
-    let mut sorted = largest.to_vec();
+    let limit = median(largest).map_or(f64::INFINITY, |median| OUTLIER * median);
+    largest.iter().map(|&max| max > limit).collect()
+}
+
+/// The middle one, or the mean of the two in the middle; `None` of nothing.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let median = match sorted.len() {
-        0 => return Vec::new(),
-        n if n % 2 == 1 => sorted[n / 2],
-        n => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
-    };
-    largest.iter().map(|&max| max > OUTLIER * median).collect()
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let even = sorted.len().is_multiple_of(2);
+    Some(if even { f64::midpoint(sorted[sorted.len() / 2 - 1], upper) } else { upper })
 }
 
 #[cfg(test)]

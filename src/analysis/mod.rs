@@ -17,7 +17,7 @@ mod noise;
 mod observe;
 mod pattern;
 
-pub use channels::{ChannelStats, ChannelSums, OUTLIER, outliers};
+pub use channels::{ChannelStats, ChannelSums, OUTLIER, median, outliers};
 pub use head_id::{HeadId, HeadIdError};
 pub use knockout::{KnockOut, Side, knock_outs};
 pub use map::AttentionMap;

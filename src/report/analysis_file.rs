@@ -137,7 +137,7 @@ pub struct KnockOutFindings {
     pub loss: f64,
     /// KL of the map itself there, nats a token.
     pub kl: f64,
-    /// Spearman's correlation of the change of the objective with e_o summed over the lowered layers.
+    /// Spearman's correlation of the change of the objective with the rise of e_o, summed over the layers.
     pub loss_with_e_o: Option<f64>,
     /// The same of the change of KL.
     pub kl_with_e_o: Option<f64>,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::{HeadClass, Side};
 use crate::precision::{PrecisionMap, PrecisionPair};
 
-use super::text::{layers_text, map_text};
+use super::text::{genome_text, map_text};
 
 /// `heads.csv`: how one query head attends, and its error at one pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -102,8 +102,8 @@ pub enum LemmaSource {
 pub struct KnockOutRow {
     /// Group, from 0, as in `space.yaml`.
     pub group: usize,
-    /// Its layers.
-    #[serde(with = "layers_text")]
+    /// Its layers, spaces between.
+    #[serde(with = "genome_text")]
     pub layers: Vec<usize>,
     /// What is lowered.
     pub side: Side,
@@ -131,7 +131,7 @@ pub struct KnockOutRow {
     pub rank_loss: usize,
     /// Place by change of KL.
     pub rank_kl: usize,
-    /// Place by e_o at `to` times the number of layers, the additive model's guess.
+    /// Place by the rise of e_o from `from` to `to`, summed over the layers: the additive model's guess.
     pub rank_e_o: Option<usize>,
     /// The lowered map.
     #[serde(with = "map_text")]

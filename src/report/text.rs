@@ -83,11 +83,6 @@ pub mod genome_text {
     }
 }
 
-/// serde of layer numbers with spaces between, `0 2 5`, for `#[serde(with = …)]`.
-pub mod layers_text {
-    pub use super::genome_text::{deserialize, serialize};
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

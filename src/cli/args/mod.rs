@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod analyze;
 mod compare;
 mod generate;
 mod typed;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(super) use self::analyze::AnalyzeArgs;
 pub(super) use self::compare::{BenchArgs, EvalArgs, MapsArgs};
 pub(super) use self::generate::{Cache, CacheArgs, GenerateArgs, SamplingArgs};
 
@@ -93,7 +95,9 @@ pub(in crate::cli) enum Command {
     /// Stage 5: choose from the front and write the precision map
     #[command(after_long_help = "Example:\n  kvtune select calibration/thorough.yaml")]
     Select(JobArgs),
-    /// Draw pareto.csv or sensitivity.csv
+    /// Say why layers are sensitive: attention patterns, key outliers, the map a step lower
+    Analyze(AnalyzeArgs),
+    /// Draw pareto.csv, sensitivity.csv or heads.csv
     Plot(PlotArgs),
     /// List or fetch known models
     #[command(
@@ -169,7 +173,7 @@ Examples:
   kvtune plot runs/smollm2-135m/kivi/pareto.csv                       writes pareto.svg beside it
   kvtune plot runs/smollm2-135m/kivi/sensitivity.csv -o errors.png")]
 pub(in crate::cli) struct PlotArgs {
-    /// pareto.csv or sensitivity.csv
+    /// pareto.csv, sensitivity.csv or heads.csv
     #[arg(value_name = "FILE.csv")]
     pub(in crate::cli) file: PathBuf,
     /// The figure, .svg or .png; without it beside the file, as SVG

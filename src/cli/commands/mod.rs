@@ -1,5 +1,6 @@
 //! One function per command: arguments in, calls into the library, printing out.
 
+mod analyze;
 mod bench;
 mod configuration;
 mod eval;
@@ -27,6 +28,7 @@ pub(super) fn run(command: Command, global: &Global, output: Output) -> anyhow::
         Command::Space(args) => job::stage(Stage::Space, &args, &session),
         Command::Search(args) => job::stage(Stage::Search, &args, &session),
         Command::Select(args) => job::stage(Stage::Select, &args, &session),
+        Command::Analyze(args) => analyze::analyze(&args, &session),
         Command::Plot(args) => plot::plot(&args, output),
         Command::Model(command) => model::run(&command, &session),
         Command::Generate(args) => generate::generate(args, &session),

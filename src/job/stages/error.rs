@@ -1,3 +1,4 @@
+use crate::analysis::HeadId;
 use crate::job::JobError;
 use crate::model::ModelError;
 use crate::precision::PrecisionMap;
@@ -82,6 +83,18 @@ pub enum StageError {
         /// Its upper bound.
         upper: f64,
     },
+    /// A head that the model does not have.
+    #[error(
+        "there is no head {head}: the model has layers 0 to {last_layer}, each with heads 0 to {last_head}"
+    )]
+    Head {
+        /// What was asked for.
+        head: HeadId,
+        /// The model's last layer.
+        last_layer: usize,
+        /// Its last query head.
+        last_head: usize,
+    },
     /// What was asked is well formed, but cannot be had.
     #[error("{message}")]
     Unmet {
@@ -130,7 +143,7 @@ impl StageError {
             Self::Job(error) => !matches!(error, JobError::Read { .. }),
             Self::Model(error) => matches!(error, ModelError::KeyBias(_) | ModelError::Width(_)),
             Self::Search(error) => !matches!(error, SearchError::Limit { .. }),
-            Self::Cluster(_) | Self::Budget { .. } => true,
+            Self::Cluster(_) | Self::Budget { .. } | Self::Head { .. } => true,
             _ => false,
         }
     }

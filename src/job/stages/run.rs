@@ -71,7 +71,8 @@ impl<'a, B: DecoderBackend> Run<'a, B> {
     }
 }
 
-fn read_trace(session: &Session<'_>) -> Result<Trace, StageError> {
+/// The trace of the job's folder, if it is the session's model's.
+pub(super) fn read_trace(session: &Session<'_>) -> Result<Trace, StageError> {
     let path = session.file("trace.safetensors");
     let trace = Trace::read(&path)?;
     trace.check_model(&path, &session.resolved.id, &session.fingerprint, session.n_layers())?;
