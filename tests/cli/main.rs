@@ -1,5 +1,6 @@
 //! The program as a user meets it: what it prints where, and with which code it exits.
 
+mod analysis;
 mod bench;
 mod generation;
 mod help;

@@ -1,6 +1,6 @@
 //! What the folder holds, checked against the model before any weight is read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::cache::{Simulation, Units};
@@ -64,13 +64,15 @@ impl Inputs {
         if run.exists() {
             refuse_other(session, &run, &RunRecord::read(&run)?.model.sha256)?;
         }
-        Ok(Self {
+        let inputs = Self {
             trace,
             map: existing(session, "precision.yaml", |path| map(session, path))?,
             space: existing(session, "space.yaml", |_| space::read(session))?,
             layers: existing(session, "sensitivity.csv", |path| Ok(read_csv(path)?))?,
             heads: existing(session, "sensitivity-heads.csv", |path| Ok(read_csv(path)?))?,
-        })
+        };
+        inputs.heads.as_ref().map_or(Ok(()), |rows| refuse_gaps(session, rows))?;
+        Ok(inputs)
     }
 
     /// The errors of the folder where both files are there, else measured on the same documents.
@@ -88,13 +90,11 @@ impl Inputs {
                 (head_rows(&table), rows(&table), false)
             }
         };
-        let errors = Errors {
+        Ok(Errors {
             from_file,
             heads: heads.into_iter().map(|row| ((row.layer, row.head, row.pair), row)).collect(),
             layers: layers.into_iter().map(|row| ((row.layer, row.pair), row)).collect(),
-        };
-        refuse_gaps(session, &errors)?;
-        Ok(errors)
+        })
     }
 }
 
@@ -164,12 +164,13 @@ fn measured<B: DecoderBackend>(
 }
 
 /// Every head has an error at every pair of the job.
-fn refuse_gaps(session: &Session<'_>, errors: &Errors) -> Result<(), StageError> {
+fn refuse_gaps(session: &Session<'_>, rows: &[HeadRow]) -> Result<(), StageError> {
+    let known: BTreeSet<_> = rows.iter().map(|row| (row.layer, row.head, row.pair)).collect();
     let pairs = session.job.search_space.pairs.expand();
     let heads = session.checkpoint.config().num_attention_heads;
     let cells = (0..session.n_layers()).flat_map(|layer| (0..heads).map(move |head| (layer, head)));
     let mut wanted = cells.flat_map(|(layer, head)| pairs.iter().map(move |&pair| (layer, head, pair)));
-    match wanted.find(|wanted| !errors.heads.contains_key(wanted)) {
+    match wanted.find(|wanted| !known.contains(wanted)) {
         Some((layer, head, pair)) => {
             let message = format!("no row for layer {layer}, head {head} at {pair}, which the job names");
             Err(FileError::content(&session.file("sensitivity-heads.csv"), "", message).into())
