@@ -110,7 +110,7 @@ impl Tally {
         bin.change += shift.change;
         bin.magnitude += shift.magnitude;
         // NaN is beyond any bound.
-        bin.beyond += u64::from(!(shift.attention <= shift.bound + ROUNDING));
+        bin.beyond += u64::from(shift.attention.is_nan() || shift.attention > shift.bound + ROUNDING);
     }
 
     /// Takes in another tally.

@@ -24,8 +24,8 @@ pub struct Setting<'a, B: DecoderBackend> {
     pub decoder: &'a Decoder<B>,
     /// The scheme that keys are coded by, to know how large the noise is.
     pub simulation: &'a Simulation,
-    /// The key width whose error the noise is as large as.
-    pub noise_bits: Bits,
+    /// Key widths whose errors the noise is as large as, one after the other.
+    pub noise_bits: &'a [Bits],
     /// Seed of the noise.
     pub seed: u64,
     /// Documents at a time.
@@ -50,8 +50,8 @@ pub struct LayerObservation {
     pub maps: Vec<AttentionMap>,
     /// `[kv_head][channel]`
     pub channels: Vec<Vec<ChannelSums>>,
-    /// Sampled queries of all heads under noise.
-    pub lemma: Tally,
+    /// Sampled queries of all heads under noise, by key width.
+    pub lemma: Vec<Tally>,
 }
 
 impl LayerObservation {
@@ -59,15 +59,15 @@ impl LayerObservation {
         self.heads.iter_mut().zip(&other.heads).for_each(|(mine, theirs)| mine.add(theirs));
         let channels = self.channels.iter_mut().flatten().zip(other.channels.iter().flatten());
         channels.for_each(|(mine, theirs)| mine.add(theirs));
-        self.lemma.add(&other.lemma);
+        self.lemma.iter_mut().zip(&other.lemma).for_each(|(mine, theirs)| mine.add(theirs));
     }
 }
 
 impl Observation {
-    /// Noise on sampled queries of all layers.
-    pub fn lemma(&self) -> Tally {
+    /// Sampled queries of all layers under noise as large as one of the key widths, counted from 0, makes.
+    pub fn lemma(&self, width: usize) -> Tally {
         let mut all = Tally::default();
-        self.layers.iter().for_each(|layer| all.add(&layer.lemma));
+        self.layers.iter().filter_map(|layer| layer.lemma.get(width)).for_each(|tally| all.add(tally));
         all
     }
 }
@@ -75,7 +75,7 @@ impl Observation {
 /// Observes documents at full precision.
 ///
 /// The noise of the lemma is normal, of each channel as large as the root mean square of what coding its keys at
-/// `noise_bits` changes (**ours**); it is put to up to 16 queries of each head and document, evenly spaced.
+/// one of `noise_bits` changes (**ours**); it is put to up to 16 queries of each head and document, evenly spaced.
 ///
 /// # Errors
 /// [`SensitivityError`] naming the layer, or where the observer asked to stop.
@@ -132,12 +132,16 @@ impl<B: DecoderBackend> LayerWork<B> for Observing<'_, B> {
             document: state.document,
             shape: simulation.shape(),
             window: simulation.window(open.index()),
-            keys: coded_keys(simulation, open.index(), &projected, self.setting.noise_bits)?,
+            keys: coded_keys(simulation, open.index(), &projected, PrecisionPair::FULL.key)?,
             values: coded_values(simulation, open.index(), &projected, PrecisionPair::FULL.value)?,
             bias: self.setting.decoder.rotated_key_bias(open.index(), projected.k().rows),
             projected: &projected,
         };
-        let (seen, out) = layer.observe(self.setting.seed)?;
+        let (mut seen, out) = layer.observe()?;
+        for &bits in self.setting.noise_bits {
+            let coded = coded_keys(simulation, open.index(), &projected, bits)?;
+            seen.lemma.push(layer.disturb(&coded, self.setting.seed));
+        }
         state.layers.push(seen);
         state.hidden = open.finish(state.hidden.clone(), out);
         self.setting.observer.advance(1);
@@ -164,14 +168,14 @@ struct Layer<'a> {
 
 impl Layer<'_> {
     /// What there is to see, and the full-precision attention outputs.
-    fn observe(&self, seed: u64) -> Result<(LayerObservation, Vec<f32>), SensitivityError> {
+    fn observe(&self) -> Result<(LayerObservation, Vec<f32>), SensitivityError> {
         let tokens = self.tokens();
         let maps = if self.document == 0 { self.shape.n_heads } else { 0 };
         let mut seen = LayerObservation {
             heads: vec![PatternSums::default(); self.shape.n_heads],
             maps: vec![AttentionMap::new(tokens); maps],
             channels: self.channels(),
-            lemma: Tally::default(),
+            lemma: Vec::new(),
         };
         let mut out = vec![0.0; tokens * self.shape.q_width()];
         let block = block_len(self.shape, tokens);
@@ -181,9 +185,6 @@ impl Layer<'_> {
         if let Some(head) = seen.heads.iter().position(|head| !head.is_finite()) {
             let layer = LayerId(self.index);
             return Err(SensitivityError::NotFinite { layer, tensor: "attention weights", head });
-        }
-        for kv_head in 0..self.shape.n_kv_heads {
-            self.disturb(kv_head, seed, &mut seen.lemma);
         }
         Ok((seen, out))
     }
@@ -237,11 +238,19 @@ impl Layer<'_> {
         sums.chunks(dim).map(<[ChannelSums]>::to_vec).collect()
     }
 
-    /// Puts noise to sampled queries of the heads that read one KV head.
-    fn disturb(&self, kv_head: usize, seed: u64, tally: &mut Tally) {
+    /// Puts noise as large as that of coded keys to sampled queries of every head.
+    fn disturb(&self, coded: &CodedTensor, seed: u64) -> Tally {
+        let mut tally = Tally::default();
+        for kv_head in 0..self.shape.n_kv_heads {
+            self.disturb_head(kv_head, &self.noise(coded, kv_head, seed), &mut tally);
+        }
+        tally
+    }
+
+    /// The same for the heads that read one KV head; `noise` is `[tokens, head_dim]`.
+    fn disturb_head(&self, kv_head: usize, noise: &[f32], tally: &mut Tally) {
         let (tokens, dim) = (self.tokens(), self.shape.head_dim);
         let (exact, values) = (self.keys.exact(kv_head), self.values.exact(kv_head));
-        let noise = self.noise(kv_head, seed);
         let from = PatternSums::FROM.min(tokens - 1);
         let step = (tokens - from).div_ceil(SAMPLED).max(1);
         let scale = 1.0 / (dim as f64).sqrt();
@@ -254,17 +263,17 @@ impl Layer<'_> {
                     rows.map(|row| scale * dot(q, row)).collect()
                 };
                 let value = |token: usize| &values[(seen + token) * dim..][..dim];
-                tally.query(&shift(&products(exact), &products(&noise), value, dim));
+                tally.query(&shift(&products(exact), &products(noise), value, dim));
             }
         }
     }
 
     /// Normal noise as large, channel by channel, as what coding changes: `[tokens, head_dim]`.
-    fn noise(&self, kv_head: usize, seed: u64) -> Vec<f32> {
+    fn noise(&self, coded: &CodedTensor, kv_head: usize, seed: u64) -> Vec<f32> {
         let (dim, tokens) = (self.shape.head_dim, self.tokens());
         let mut squares = vec![0.0; dim];
-        let coded = self.keys.read(kv_head).chunks_exact(dim);
-        for (exact, coded) in self.keys.exact(kv_head).chunks_exact(dim).zip(coded) {
+        let rows = self.keys.exact(kv_head).chunks_exact(dim).zip(coded.read(kv_head).chunks_exact(dim));
+        for (exact, coded) in rows {
             for (sum, (exact, coded)) in squares.iter_mut().zip(exact.iter().zip(coded)) {
                 *sum += f64::from(exact - coded).powi(2);
             }

@@ -95,27 +95,31 @@ pub struct ChannelFindings {
 }
 
 /// Noise on keys: Lemma 1.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LemmaFindings {
-    /// The key width whose error the noise is as large as.
-    pub noise_bits: Bits,
     /// Made queries.
     pub synthetic: Moved,
-    /// The model's own.
-    pub model: Moved,
+    /// The model's own, under noise of several sizes.
+    pub model: Vec<Moved>,
 }
 
-/// How far queries move, Σ|o − ô| / Σ|o|; absent where there are none.
+/// How far queries move under noise; shares are absent where there are no such queries.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moved {
+    /// The key width whose error the noise is as large as; absent for made queries.
+    pub noise_bits: Option<Bits>,
     /// Queries.
     pub queries: u64,
     /// Queries that moved further than the lemma allows.
     pub beyond_bound: u64,
-    /// Those with one key that has over 0.99 of the attention.
-    pub dominated: Option<f64>,
-    /// Those with no key that has 0.1 of it.
-    pub spread_out: Option<f64>,
+    /// Mean of ½ Σ|a − â| where one key has over 0.99 of the attention.
+    pub dominated_attention: Option<f64>,
+    /// Σ|o − ô| / Σ|o| there.
+    pub dominated_output: Option<f64>,
+    /// Mean of ½ Σ|a − â| where no key has 0.9 of it.
+    pub undominated_attention: Option<f64>,
+    /// Σ|o − ô| / Σ|o| there.
+    pub undominated_output: Option<f64>,
 }
 
 /// The chosen map a step lower, group by group.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::{HeadClass, Side};
-use crate::precision::{PrecisionMap, PrecisionPair};
+use crate::precision::{Bits, PrecisionMap, PrecisionPair};
 
 use super::text::{genome_text, map_text};
 
@@ -71,6 +71,8 @@ pub struct ChannelRow {
 pub struct LemmaRow {
     /// Whose queries.
     pub source: LemmaSource,
+    /// Key width whose error the noise is as large as; empty for made queries, whose scores it moves by 1.
+    pub noise_bits: Option<Bits>,
     /// Lower end of the largest weight.
     pub top_from: f64,
     /// Upper end of the largest weight.

@@ -40,9 +40,14 @@ fn an_analysis_says_what_it_found_and_is_the_same_on_any_number_of_threads() {
     let folder = calibrated();
     let shown = analyze(folder.path(), &["-j", "1", "--heads", "0.1,1.0,0.1"]);
     assert!(shown.starts_with("exit 0\n--- stdout\nout/analysis.yaml\nout/heads.csv\n"), "{shown}");
-    for said in
-        ["4 heads: ", "rank correlation of e_o at K2V8", "0 of 4000 queries moved further", "key channels: "]
-    {
+    for said in [
+        "4 heads: ",
+        "rank correlation of e_o at K2V8",
+        "made queries: one key over 0.99",
+        "noise of 8-bit keys",
+        "0 of 4000 queries moved further",
+        "key channels: ",
+    ] {
         assert!(shown.contains(said), "{said} is missing from {shown}");
     }
     assert!(shown.contains("documents of the select split, exploratory"), "{shown}");

@@ -29,11 +29,11 @@ fn tokens(count: u32) -> Vec<u32> {
 fn observed(documents: &[&[u32]], threads: usize) -> Observation {
     let decoder = decoder();
     let simulation = simulation(&decoder, &Scheme::per_token_asym(), 100).expect("a scheme for any model");
-    let noise_bits = Bits::try_from(2).expect("a width");
+    let noise_bits = [2, 8].map(|bits| Bits::try_from(bits).expect("a width"));
     let setting = Setting {
         decoder: &decoder,
         simulation: &simulation,
-        noise_bits,
+        noise_bits: &noise_bits,
         seed: 0,
         threads,
         observer: &Silent,
@@ -60,9 +60,13 @@ fn every_late_query_of_every_head_is_seen_once() {
 #[test]
 fn noise_on_real_heads_stays_within_the_bound_and_is_not_nothing() {
     let long = tokens(100);
-    let all = observed(&[&long], 1).lemma().within(0.0..1.0);
-    assert_eq!((all.queries, all.beyond), (HEADS * 16, 0));
-    assert!(all.attention > 0.0 && all.change > 0.0, "{all:?}");
+    let observed = observed(&[&long], 1);
+    let [coarse, fine] = [0, 1].map(|width| observed.lemma(width).within(0.0..1.0));
+    for all in [coarse, fine] {
+        assert_eq!((all.queries, all.beyond), (HEADS * 16, 0));
+        assert!(all.attention > 0.0 && all.change > 0.0, "{all:?}");
+    }
+    assert!(fine.change < 0.1 * coarse.change, "8 bits make less noise than 2: {fine:?}, {coarse:?}");
 }
 
 #[test]
@@ -90,12 +94,12 @@ fn outputs_are_those_that_errors_are_measured_on() {
         bias: None,
         projected: &projected,
     };
-    let (seen, out) = layer.observe(0).expect("finite");
+    let (_, out) = layer.observe().expect("finite");
     let mut caches = decoder.full_caches();
     caches[0].append(projected.k(), projected.v()).expect("appended");
     let mut expected = vec![0.0; out.len()];
     caches[0].attend(projected.q(), &mut expected).expect("attended");
     assert_eq!(out, expected);
-    let moved = seen.lemma.within(0.0..1.0);
+    let moved = layer.disturb(&layer.keys, 0).within(0.0..1.0);
     assert!(moved.queries > 0 && moved.change < 1e-12, "exact keys make no noise: {moved:?}");
 }

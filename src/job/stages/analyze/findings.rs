@@ -1,13 +1,14 @@
 //! What was found, in numbers and in words.
 
-use crate::analysis::lemma::Tally;
 use crate::analysis::{FIRST, OUTLIER, RECENT, STREAMING, median};
-use crate::precision::{Bits, PrecisionPair};
+use crate::precision::PrecisionPair;
 use crate::report::{
     AnalysisFile, ChannelFindings, ChannelRow, CorrelationFindings, KnockOutFindings, KnockOutRow,
     LemmaFindings, LemmaSource, Moved, PatternRow,
 };
 use crate::sensitivity::correlation::spearman;
+
+use super::Disturbed;
 
 /// Rank correlations at each pair, in the order in which pairs first come.
 pub(super) fn correlations(rows: &[PatternRow], n_layers: usize) -> Vec<CorrelationFindings> {
@@ -80,17 +81,26 @@ fn ratio(head: &[ChannelRow]) -> f64 {
 }
 
 /// Noise on keys.
-pub(super) fn lemma(noise_bits: Bits, [synthetic, model]: &[(LemmaSource, Tally); 2]) -> LemmaFindings {
-    let moved = |tally: &Tally| {
-        let all = tally.within(0.0..1.0);
-        Moved {
-            queries: all.queries,
-            beyond_bound: all.beyond,
-            dominated: tally.within(0.99..1.0).output_change(),
-            spread_out: tally.within(0.0..0.1).output_change(),
-        }
-    };
-    LemmaFindings { noise_bits, synthetic: moved(&synthetic.1), model: moved(&model.1) }
+pub(super) fn lemma(tallies: &[Disturbed]) -> LemmaFindings {
+    let of = |source| tallies.iter().filter(move |disturbed| disturbed.source == source).map(moved);
+    LemmaFindings {
+        synthetic: of(LemmaSource::Synthetic).next().unwrap_or_else(|| moved(&Disturbed::made(0))),
+        model: of(LemmaSource::Model).collect(),
+    }
+}
+
+fn moved(disturbed: &Disturbed) -> Moved {
+    let within = |range| disturbed.tally.within(range);
+    let (all, dominated, undominated) = (within(0.0..1.0), within(0.99..1.0), within(0.0..0.9));
+    Moved {
+        noise_bits: disturbed.noise_bits,
+        queries: all.queries,
+        beyond_bound: all.beyond,
+        dominated_attention: dominated.attention_shift(),
+        dominated_output: dominated.output_change(),
+        undominated_attention: undominated.attention_shift(),
+        undominated_output: undominated.output_change(),
+    }
 }
 
 /// The findings in a few lines.
@@ -130,25 +140,28 @@ fn told_correlation(found: &CorrelationFindings) -> String {
 }
 
 fn told_lemma(found: &LemmaFindings) -> Vec<String> {
-    let told = |whose: &str, moved: &Moved| {
-        let percent = |change: Option<f64>| match change {
-            Some(change) => format!("{:.3} %", 100.0 * change),
-            None => String::from("(no such query)"),
-        };
-        format!(
-            "Lemma 1, {whose}: the output moves by {} where one key has over 0.99 of the attention, by {} where none \
-             has 0.1; {} of {} queries moved further than the lemma allows",
-            percent(moved.dominated),
-            percent(moved.spread_out),
-            moved.beyond_bound,
-            moved.queries
-        )
+    std::iter::once(&found.synthetic).chain(&found.model).map(told_moved).collect()
+}
+
+fn told_moved(moved: &Moved) -> String {
+    let whose = match moved.noise_bits {
+        Some(bits) => format!("the model's queries under noise of {bits}-bit keys"),
+        None => String::from("made queries"),
     };
-    let bits = found.noise_bits;
-    vec![
-        told("made queries", &found.synthetic),
-        told(&format!("the model's under noise as large as {bits}-bit keys make"), &found.model),
-    ]
+    let by = |attention: Option<f64>, output: Option<f64>| match (attention, output) {
+        (Some(attention), Some(output)) => {
+            format!("attention {attention:.4}, output {:.2} %", 100.0 * output)
+        }
+        _ => String::from("no such query"),
+    };
+    format!(
+        "Lemma 1, {whose}: one key over 0.99 moves by {}; none over 0.9 by {}; {} of {} queries moved further than it \
+         allows",
+        by(moved.dominated_attention, moved.dominated_output),
+        by(moved.undominated_attention, moved.undominated_output),
+        moved.beyond_bound,
+        moved.queries
+    )
 }
 
 fn told_channels(found: &ChannelFindings) -> String {

@@ -55,11 +55,8 @@ pub(super) fn run<B: DecoderBackend>(
     let mut outcome = Outcome::default();
     let (rows, drawn) = heads.write(&mut outcome)?;
     let channels = write_channels(session, &observation, &mut outcome)?;
-    let tallies = [
-        (LemmaSource::Synthetic, lemma::synthetic(session.job.search.seed)),
-        (LemmaSource::Model, observation.lemma()),
-    ];
-    write_lemma(session, &tallies, &mut outcome)?;
+    let disturbed = disturbed(session, &observation);
+    write_lemma(session, &disturbed, &mut outcome)?;
     let lowered = knockout::run(request, session, &decoder, &simulation, &inputs, &errors, &mut outcome)?;
     let (knockout, lowered) = lowered.unzip();
     let file = AnalysisFile {
@@ -78,7 +75,7 @@ pub(super) fn run<B: DecoderBackend>(
         correlations: findings::correlations(&rows, session.n_layers()),
         drawn,
         channels: findings::channels(&channels),
-        lemma: findings::lemma(narrowest_keys(session), &tallies),
+        lemma: findings::lemma(&disturbed),
         knockout,
     };
     let path = session.file("analysis.yaml");
@@ -107,10 +104,35 @@ fn refuse_short(documents: &[&Document]) -> Result<(), StageError> {
     })
 }
 
-/// The key width whose error the noise of the lemma is as large as.
-fn narrowest_keys(session: &Session<'_>) -> Bits {
-    let pairs = session.job.search_space.pairs.expand();
-    pairs.iter().map(|pair| pair.key).min().unwrap_or(Bits::FULL)
+/// The key widths of the job, narrowest first: noise is as large as their errors.
+fn key_widths(session: &Session<'_>) -> Vec<Bits> {
+    let mut widths: Vec<Bits> = session.job.search_space.pairs.expand().iter().map(|pair| pair.key).collect();
+    widths.sort();
+    widths.dedup();
+    widths
+}
+
+/// Some queries under noise.
+struct Disturbed {
+    source: LemmaSource,
+    noise_bits: Option<Bits>,
+    tally: lemma::Tally,
+}
+
+impl Disturbed {
+    fn made(seed: u64) -> Self {
+        Self { source: LemmaSource::Synthetic, noise_bits: None, tally: lemma::synthetic(seed) }
+    }
+}
+
+/// Made queries, then the model's at each key width.
+fn disturbed(session: &Session<'_>, observation: &Observation) -> Vec<Disturbed> {
+    let own = key_widths(session).into_iter().enumerate().map(|(width, bits)| Disturbed {
+        source: LemmaSource::Model,
+        noise_bits: Some(bits),
+        tally: observation.lemma(width),
+    });
+    std::iter::once(Disturbed::made(session.job.search.seed)).chain(own).collect()
 }
 
 fn observed<B: DecoderBackend>(
@@ -121,10 +143,11 @@ fn observed<B: DecoderBackend>(
 ) -> Result<Observation, StageError> {
     let observer = session.observer();
     observer.begin("attention", (documents.len() * session.n_layers()) as u64, "layers");
+    let noise_bits = key_widths(session);
     let setting = Setting {
         decoder,
         simulation,
-        noise_bits: narrowest_keys(session),
+        noise_bits: &noise_bits,
         seed: session.job.search.seed,
         threads: session.context.threads,
         observer,
@@ -171,14 +194,15 @@ fn channel_rows(layer: usize, seen: &LayerObservation) -> Vec<ChannelRow> {
 
 fn write_lemma(
     session: &Session<'_>,
-    tallies: &[(LemmaSource, lemma::Tally)],
+    disturbed: &[Disturbed],
     outcome: &mut Outcome,
 ) -> Result<(), StageError> {
     let ends = lemma::EDGES.into_iter().skip(1).chain([1.0]);
     let edges: Vec<(f64, f64)> = lemma::EDGES.into_iter().zip(ends).collect();
-    let of_source = |(source, tally): &(LemmaSource, lemma::Tally)| -> Vec<LemmaRow> {
+    let of_source = |disturbed: &Disturbed| -> Vec<LemmaRow> {
         let row = |(bin, &(top_from, top_to)): (&lemma::Bin, &(f64, f64))| LemmaRow {
-            source: *source,
+            source: disturbed.source,
+            noise_bits: disturbed.noise_bits,
             top_from,
             top_to,
             queries: bin.queries,
@@ -187,10 +211,10 @@ fn write_lemma(
             output_change: bin.output_change(),
             beyond_bound: bin.beyond,
         };
-        tally.bins().iter().zip(&edges).map(row).collect()
+        disturbed.tally.bins().iter().zip(&edges).map(row).collect()
     };
     let path = session.file("lemma.csv");
-    write_csv(&path, &tallies.iter().flat_map(of_source).collect::<Vec<_>>())?;
+    write_csv(&path, &disturbed.iter().flat_map(of_source).collect::<Vec<_>>())?;
     outcome.files.push(path);
     Ok(())
 }
