@@ -49,7 +49,10 @@ pub struct HeadCounts {
     pub queries: u64,
 }
 
-/// Rank correlations of e_o at one pair, absent where one side is constant.
+/// Rank correlations of e_o, and at the end of e_a, at one pair; absent where one side is constant.
+///
+/// e_o is relative, so a head that rests on a sink whose value is next to nothing has a large one for a small
+/// movement; e_a shows the movement of attention alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CorrelationFindings {
     /// The pair.
@@ -66,6 +69,10 @@ pub struct CorrelationFindings {
     pub top_mass: Option<f64>,
     /// With that mass, mean over layers.
     pub top_mass_within_layers: Option<f64>,
+    /// Of e_a with concentration, over all heads.
+    pub e_a_concentration: Option<f64>,
+    /// Of e_a with the mass on first and recent tokens, over all heads.
+    pub e_a_streaming_mass: Option<f64>,
 }
 
 /// A head whose attention was drawn.

@@ -30,6 +30,8 @@ pub struct PatternRow {
     pub class: HeadClass,
     /// The pair that the errors are of.
     pub pair: PrecisionPair,
+    /// Attention weights, mean absolute difference over unmasked entries.
+    pub e_a: f64,
     /// Attention output, Σ|x − x̂| / Σ|x|.
     pub e_o_l1: f64,
     /// Attention output, mean of |x − x̂| / |x|.

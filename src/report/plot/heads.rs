@@ -149,6 +149,7 @@ mod tests {
             top_mass: 0.5,
             class: if concentration > 0.5 { HeadClass::Streaming } else { HeadClass::Retrieval },
             pair: pair.parse().expect("a pair"),
+            e_a: e_o_l1,
             e_o_l1,
             e_o_elementwise: e_o_l1,
         }

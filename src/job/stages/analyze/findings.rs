@@ -18,36 +18,40 @@ pub(super) fn correlations(rows: &[PatternRow], n_layers: usize) -> Vec<Correlat
             pairs.push(row.pair);
         }
     }
-    let at = |pair| {
-        let rows: Vec<&PatternRow> = rows.iter().filter(|row| row.pair == pair).collect();
-        let over = |value: fn(&PatternRow) -> f64| (overall(&rows, value), within(&rows, n_layers, value));
-        let (concentration, concentration_within_layers) = over(|row| row.concentration);
-        let (streaming_mass, streaming_mass_within_layers) = over(|row| row.first_mass + row.recent_mass);
-        let (top_mass, top_mass_within_layers) = over(|row| row.top_mass);
-        CorrelationFindings {
-            pair,
-            concentration,
-            concentration_within_layers,
-            streaming_mass,
-            streaming_mass_within_layers,
-            top_mass,
-            top_mass_within_layers,
-        }
-    };
-    pairs.into_iter().map(at).collect()
+    pairs.into_iter().map(|pair| at(rows, pair, n_layers)).collect()
 }
 
-fn overall(rows: &[&PatternRow], value: fn(&PatternRow) -> f64) -> Option<f64> {
-    let of: Vec<f64> = rows.iter().map(|row| value(row)).collect();
-    let errors: Vec<f64> = rows.iter().map(|row| row.e_o_l1).collect();
-    spearman(&of, &errors)
+fn at(rows: &[PatternRow], pair: PrecisionPair, n_layers: usize) -> CorrelationFindings {
+    let rows: Vec<&PatternRow> = rows.iter().filter(|row| row.pair == pair).collect();
+    let concentration: Value = |row| row.concentration;
+    let streaming: Value = |row| row.first_mass + row.recent_mass;
+    let (top, e_o, e_a): (Value, Value, Value) = (|row| row.top_mass, |row| row.e_o_l1, |row| row.e_a);
+    CorrelationFindings {
+        pair,
+        concentration: overall(&rows, concentration, e_o),
+        concentration_within_layers: within(&rows, n_layers, concentration),
+        streaming_mass: overall(&rows, streaming, e_o),
+        streaming_mass_within_layers: within(&rows, n_layers, streaming),
+        top_mass: overall(&rows, top, e_o),
+        top_mass_within_layers: within(&rows, n_layers, top),
+        e_a_concentration: overall(&rows, concentration, e_a),
+        e_a_streaming_mass: overall(&rows, streaming, e_a),
+    }
 }
 
-/// Mean over the layers that have a ranking.
-fn within(rows: &[&PatternRow], n_layers: usize, value: fn(&PatternRow) -> f64) -> Option<f64> {
+/// A column of a head's row.
+type Value = fn(&PatternRow) -> f64;
+
+fn overall(rows: &[&PatternRow], a: Value, b: Value) -> Option<f64> {
+    let column = |value: Value| rows.iter().map(|row| value(row)).collect::<Vec<f64>>();
+    spearman(&column(a), &column(b))
+}
+
+/// Correlation of e_o inside a layer, mean over the layers that have a ranking.
+fn within(rows: &[&PatternRow], n_layers: usize, value: Value) -> Option<f64> {
     let of_layer = |layer| {
         let rows: Vec<&PatternRow> = rows.iter().filter(|row| row.layer == layer).copied().collect();
-        overall(&rows, value)
+        overall(&rows, value, |row| row.e_o_l1)
     };
     mean((0..n_layers).filter_map(of_layer))
 }
@@ -136,7 +140,14 @@ fn told_correlation(found: &CorrelationFindings) -> String {
     } else {
         "concentrated heads do not lose less, against the paper"
     };
-    format!("rank correlation of e_o at {} with concentration: {all:.3}{within}; {verdict}", found.pair)
+    let attention = match found.e_a_streaming_mass {
+        Some(attention) => format!("; of e_a with the share on first and recent tokens: {attention:.3}"),
+        None => String::new(),
+    };
+    format!(
+        "rank correlation of e_o at {} with concentration: {all:.3}{within}; {verdict}{attention}",
+        found.pair
+    )
 }
 
 fn told_lemma(found: &LemmaFindings) -> Vec<String> {
@@ -225,6 +236,7 @@ mod tests {
             top_mass: 0.5,
             class: HeadClass::Retrieval,
             pair: "KV2".parse().expect("a pair"),
+            e_a: 0.5,
             e_o_l1,
             e_o_elementwise: e_o_l1,
         }
@@ -238,7 +250,8 @@ mod tests {
         assert!(found.concentration.is_some_and(|all| all > 0.5), "{found:?}");
         assert!(found.concentration_within_layers.is_some_and(|within| (within + 1.0).abs() < 1e-12));
         assert_eq!((found.top_mass, found.top_mass_within_layers), (None, None), "all alike");
-        assert!(told_correlation(&found).ends_with("against the paper"));
+        let told = told_correlation(&found);
+        assert!(told.ends_with("against the paper"), "all e_a are alike: {told}");
     }
 
     #[test]

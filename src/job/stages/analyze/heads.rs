@@ -79,6 +79,7 @@ impl Heads<'_> {
                 top_mass: pattern.top,
                 class: pattern.class(),
                 pair,
+                e_a: errors.e_a,
                 e_o_l1: errors.e_o_l1,
                 e_o_elementwise: errors.e_o_elementwise,
             })
@@ -149,6 +150,7 @@ mod tests {
             top_mass: 0.5,
             class: HeadClass::Retrieval,
             pair: "KV2".parse().expect("a pair"),
+            e_a: e_o_l1,
             e_o_l1,
             e_o_elementwise: e_o_l1,
         }
