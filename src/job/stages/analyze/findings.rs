@@ -85,12 +85,8 @@ fn ratio(head: &[ChannelRow]) -> f64 {
 }
 
 /// Noise on keys.
-pub(super) fn lemma(tallies: &[Disturbed]) -> LemmaFindings {
-    let of = |source| tallies.iter().filter(move |disturbed| disturbed.source == source).map(moved);
-    LemmaFindings {
-        synthetic: of(LemmaSource::Synthetic).next().unwrap_or_else(|| moved(&Disturbed::made(0))),
-        model: of(LemmaSource::Model).collect(),
-    }
+pub(super) fn lemma(made: &Disturbed, own: &[Disturbed]) -> LemmaFindings {
+    LemmaFindings { synthetic: moved(made), model: own.iter().map(moved).collect() }
 }
 
 fn moved(disturbed: &Disturbed) -> Moved {

@@ -55,8 +55,8 @@ pub(super) fn run<B: DecoderBackend>(
     let mut outcome = Outcome::default();
     let (rows, drawn) = heads.write(&mut outcome)?;
     let channels = write_channels(session, &observation, &mut outcome)?;
-    let disturbed = disturbed(session, &observation);
-    write_lemma(session, &disturbed, &mut outcome)?;
+    let (made, own) = (Disturbed::made(session.job.search.seed), disturbed(session, &observation));
+    write_lemma(session, std::iter::once(&made).chain(&own), &mut outcome)?;
     let lowered = knockout::run(request, session, &decoder, &simulation, &inputs, &errors, &mut outcome)?;
     let (knockout, lowered) = lowered.unzip();
     let file = AnalysisFile {
@@ -75,7 +75,7 @@ pub(super) fn run<B: DecoderBackend>(
         correlations: findings::correlations(&rows, session.n_layers()),
         drawn,
         channels: findings::channels(&channels),
-        lemma: findings::lemma(&disturbed),
+        lemma: findings::lemma(&made, &own),
         knockout,
     };
     let path = session.file("analysis.yaml");
@@ -125,14 +125,14 @@ impl Disturbed {
     }
 }
 
-/// Made queries, then the model's at each key width.
+/// The model's queries at each key width.
 fn disturbed(session: &Session<'_>, observation: &Observation) -> Vec<Disturbed> {
     let own = key_widths(session).into_iter().enumerate().map(|(width, bits)| Disturbed {
         source: LemmaSource::Model,
         noise_bits: Some(bits),
         tally: observation.lemma(width),
     });
-    std::iter::once(Disturbed::made(session.job.search.seed)).chain(own).collect()
+    own.collect()
 }
 
 fn observed<B: DecoderBackend>(
@@ -192,9 +192,9 @@ fn channel_rows(layer: usize, seen: &LayerObservation) -> Vec<ChannelRow> {
     seen.channels.iter().enumerate().flat_map(of_head).collect()
 }
 
-fn write_lemma(
+fn write_lemma<'d>(
     session: &Session<'_>,
-    disturbed: &[Disturbed],
+    disturbed: impl Iterator<Item = &'d Disturbed>,
     outcome: &mut Outcome,
 ) -> Result<(), StageError> {
     let ends = lemma::EDGES.into_iter().skip(1).chain([1.0]);
@@ -214,7 +214,7 @@ fn write_lemma(
         disturbed.tally.bins().iter().zip(&edges).map(row).collect()
     };
     let path = session.file("lemma.csv");
-    write_csv(&path, &disturbed.iter().flat_map(of_source).collect::<Vec<_>>())?;
+    write_csv(&path, &disturbed.flat_map(of_source).collect::<Vec<_>>())?;
     outcome.files.push(path);
     Ok(())
 }
