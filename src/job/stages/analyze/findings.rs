@@ -4,7 +4,7 @@ use crate::analysis::{FIRST, OUTLIER, RECENT, STREAMING, median};
 use crate::precision::PrecisionPair;
 use crate::report::{
     AnalysisFile, ChannelFindings, ChannelRow, CorrelationFindings, KnockOutFindings, KnockOutRow,
-    LemmaFindings, LemmaSource, Moved, PatternRow,
+    LemmaFindings, Moved, PatternRow,
 };
 use crate::sensitivity::correlation::spearman;
 
