@@ -17,6 +17,7 @@
 //! | [`cache`] | what attention reads: full precision, simulated low-bit or packed codes |
 //! | [`tasks`], [`trace`] | prompts, and the full-precision model's own continuation of them |
 //! | [`sensitivity`] | errors per layer and precision pair |
+//! | [`analysis`] | why: attention patterns, key outliers, noise on keys, maps a step lower |
 //! | [`space`] | Pareto-efficient pairs per layer, groups of like layers |
 //! | [`search`] | searchers over a space, on an ask/tell interface |
 //! | [`score`] | runs precision maps over a trace |
@@ -35,6 +36,7 @@
 //! decide, the item's documentation says **ours**. `ARCHITECTURE.md` states what each module must not know.
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod bench;
 pub mod cache;
 #[cfg(any(feature = "flex", feature = "cuda"))]

@@ -16,7 +16,7 @@ mod rope;
 mod sampling;
 mod special;
 #[cfg(test)]
-mod test_data;
+pub(crate) mod test_data;
 mod tokenizer;
 mod weights;
 

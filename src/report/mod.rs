@@ -3,6 +3,8 @@
 //! Every file appears whole or not at all ([`write_atomic`]). Nothing that varies between equal runs goes into
 //! a CSV: times and the command line are in `run.yaml` beside them. Knows rows and maps, not how they came about.
 
+mod analysis_file;
+mod analysis_rows;
 mod dgap_rows;
 mod files;
 pub mod html;
@@ -17,6 +19,11 @@ mod text;
 #[cfg(test)]
 mod golden;
 
+pub use analysis_file::{
+    AnalysisFile, ChannelFindings, ChosenHead, CorrelationFindings, HeadCounts, KnockOutFindings,
+    LemmaFindings, Moved,
+};
+pub use analysis_rows::{ChannelRow, KnockOutRow, LemmaRow, LemmaSource, PatternRow};
 pub use dgap_rows::{DgapControlRow, DgapFrontRow, DgapGate, DgapInversionRow, DgapRow};
 pub use files::{FileError, read_text, write_atomic, write_text};
 pub use precision_file::{ObjectiveRecord, PrecisionFile, Provenance};

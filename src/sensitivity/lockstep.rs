@@ -206,7 +206,7 @@ fn code(
 }
 
 /// A layer's keys in one width.
-pub(super) fn coded_keys(
+pub(crate) fn coded_keys(
     simulation: &Simulation,
     layer: usize,
     projected: &Projected,
@@ -216,7 +216,7 @@ pub(super) fn coded_keys(
 }
 
 /// A layer's values in one width.
-pub(super) fn coded_values(
+pub(crate) fn coded_values(
     simulation: &Simulation,
     layer: usize,
     projected: &Projected,

@@ -15,6 +15,7 @@ mod lockstep;
 pub mod position;
 
 pub use errors::{Errors, LayerErrors, Metric, Table};
+pub(crate) use lockstep::{coded_keys, coded_values};
 
 use crate::model::ModelError;
 use crate::precision::LayerId;

@@ -22,6 +22,7 @@ fn long_help_has_examples_and_short_help_has_not() {
         "space",
         "search",
         "select",
+        "analyze",
         "plot",
         "model",
         "generate",

@@ -1,6 +1,7 @@
 //! The program as a user meets it: what it prints where, and with which code it exits.
 
 mod accuracy;
+mod analysis;
 mod bench;
 mod browser;
 mod dgap;

@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod analyze;
 mod compare;
 mod dgap;
 mod exchange;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(super) use self::analyze::AnalyzeArgs;
 pub(super) use self::compare::{BenchArgs, EvalArgs, MapsArgs, TaskArgs};
 pub(super) use self::dgap::{
     DgapCommand, DgapEvalArgs, DgapExportArgs, DgapTrainArgs, RestoreArgs, SettingArgs, TuningArgs,
@@ -105,7 +107,9 @@ pub(in crate::cli) enum Command {
         after_long_help = "Example:\n  kvtune dgap train runs/smollm2-135m/kivi --uniform KV1"
     )]
     Dgap(DgapCommand),
-    /// Draw pareto.csv, sensitivity.csv or dgap.csv
+    /// Say why layers are sensitive: attention patterns, key outliers, the map a step lower
+    Analyze(AnalyzeArgs),
+    /// Draw pareto.csv, sensitivity.csv, heads.csv or dgap.csv
     Plot(PlotArgs),
     /// Write a job's results as one page to read: report.html
     Report(ReportArgs),
@@ -189,7 +193,7 @@ Examples:
   kvtune plot runs/smollm2-135m/kivi/pareto.csv                       writes pareto.svg beside it
   kvtune plot runs/smollm2-135m/kivi/sensitivity.csv -o errors.png")]
 pub(in crate::cli) struct PlotArgs {
-    /// pareto.csv, sensitivity.csv or dgap.csv
+    /// pareto.csv, sensitivity.csv, heads.csv or dgap.csv
     #[arg(value_name = "FILE.csv")]
     pub(in crate::cli) file: PathBuf,
     /// The figure, .svg or .png; without it beside the file, as SVG

@@ -36,6 +36,11 @@ fn run(
         return Ok(session.output.data(&plan(job).to_string())?);
     }
     let outcome = session.with_context(options.force, work)?;
+    say(&outcome, session)
+}
+
+/// What was found to standard error, the files to standard output.
+pub(super) fn say(outcome: &Outcome, session: &Session<'_>) -> anyhow::Result<()> {
     outcome.summary.iter().for_each(|line| session.output.note(line));
     let files: String = outcome.files.iter().map(|file| format!("{}\n", file.display())).collect();
     Ok(session.output.data(&files)?)

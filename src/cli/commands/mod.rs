@@ -1,5 +1,6 @@
 //! One function per command: arguments in, calls into the library, printing out.
 
+mod analyze;
 mod bench;
 mod check;
 mod configuration;
@@ -32,6 +33,7 @@ pub(super) fn run(command: Command, global: &Global, output: Output) -> anyhow::
         Command::Search(args) => job::stage(Stage::Search, &args, &session),
         Command::Select(args) => job::stage(Stage::Select, &args, &session),
         Command::Dgap(command) => dgap::run(&command, &session),
+        Command::Analyze(args) => analyze::analyze(&args, &session),
         Command::Plot(args) => plot::plot(&args, output),
         Command::Report(args) => report::report(&args, output),
         Command::Model(command) => model::run(&command, &session),

@@ -1,3 +1,4 @@
+use crate::analysis::HeadId;
 use crate::dgap::DgapError;
 use crate::job::JobError;
 use crate::model::ModelError;
@@ -94,6 +95,18 @@ pub enum StageError {
         /// Its upper bound.
         upper: f64,
     },
+    /// A head that the model does not have.
+    #[error(
+        "there is no head {head}: the model has layers 0 to {last_layer}, each with heads 0 to {last_head}"
+    )]
+    Head {
+        /// What was asked for.
+        head: HeadId,
+        /// The model's last layer.
+        last_layer: usize,
+        /// Its last query head.
+        last_head: usize,
+    },
     /// What was asked is well formed, but cannot be had.
     #[error("{message}")]
     Unmet {
@@ -147,7 +160,7 @@ impl StageError {
             Self::Search(error) => !matches!(error, SearchError::Limit { .. }),
             Self::Answer(error) => error.is_usage(),
             Self::Dgap(error) => matches!(error, DgapError::TopK { .. } | DgapError::NoHead { .. }),
-            Self::Cluster(_) | Self::Budget { .. } => true,
+            Self::Cluster(_) | Self::Budget { .. } | Self::Head { .. } => true,
             _ => false,
         }
     }

@@ -1,5 +1,6 @@
 //! The stages of a job, in order; each reads the files of the ones before and writes its own.
 
+mod analyze;
 mod answers;
 mod bench;
 mod check;
@@ -34,8 +35,8 @@ pub use self::dgap::{
 };
 pub use self::error::StageError;
 pub use self::request::{
-    BenchReport, BenchRequest, Configuration, ConfigurationBits, Continuation, Evaluation, EvaluationResult,
-    Generation, Restoration,
+    AnalysisRequest, BenchReport, BenchRequest, Configuration, ConfigurationBits, Continuation, Evaluation,
+    EvaluationResult, Generation, Restoration,
 };
 pub use self::space::read_space;
 
@@ -206,6 +207,25 @@ fn check_on<B: DecoderBackend>(
     session: &Session<'_>,
 ) -> Result<CheckResult, StageError> {
     check::run::<B>(request, session)
+}
+
+/// Looks into why layers are sensitive, in the folder of a job that has a trace; writes `analysis.yaml`, `heads.csv`,
+/// `heads.svg`, `channels.csv`, `lemma.csv`, a figure for each head chosen, and where there is a map `knockout.csv`.
+///
+/// # Errors
+/// [`StageError`], before any weight is read where the folder has no trace, or one of another model, or a map of
+/// other layers; [`StageError::Head`] for a head that the model lacks.
+pub fn analyze(request: &AnalysisRequest, context: &Context<'_>) -> Result<Outcome, StageError> {
+    let job = analyze::job(request)?;
+    let session = Session::open(&job, context)?;
+    on_device!(context.device, analyze_on(request, &session))
+}
+
+fn analyze_on<B: DecoderBackend>(
+    request: &AnalysisRequest,
+    session: &Session<'_>,
+) -> Result<Outcome, StageError> {
+    analyze::run::<B>(request, session)
 }
 
 fn bench_on<B: DecoderBackend>(

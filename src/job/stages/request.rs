@@ -1,11 +1,13 @@
 use std::path::PathBuf;
 
+use crate::analysis::HeadId;
 use crate::bench::{Bench, BenchRow, Cell, Machine};
 use crate::cache::CacheKind;
 use crate::dgap::heads::Corrector;
 use crate::model::{Sampling, WeightType};
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::quant::Scheme;
+use crate::trace::Split;
 
 /// Texts that a model shall continue.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +77,19 @@ pub struct Evaluation {
     pub configurations: Vec<Configuration>,
     /// Heads that repair the configurations that they are for, in a row of their own.
     pub restoration: Option<Restoration>,
+}
+
+/// A job's folder to be looked into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnalysisRequest {
+    /// The folder; results go there too.
+    pub folder: PathBuf,
+    /// The model, where it is found under another name than the job's.
+    pub model: Option<String>,
+    /// Heads whose attention is drawn; without any, the extremes.
+    pub heads: Vec<HeadId>,
+    /// Whose documents the map is lowered on: search or select.
+    pub split: Split,
 }
 
 /// Configurations whose time and memory shall be measured.

@@ -71,6 +71,7 @@ impl<'a, B: DecoderBackend> Run<'a, B> {
     }
 }
 
+/// The trace of the job's folder, if it is the session's model's.
 pub(super) fn read_trace(session: &Session<'_>) -> Result<Trace, StageError> {
     let path = session.file("trace.safetensors");
     let trace = Trace::read(&path)?;

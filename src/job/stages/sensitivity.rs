@@ -163,7 +163,8 @@ fn position_rows(pair: &ByPosition, mode: PositionMode) -> Vec<PositionRow> {
         .collect()
 }
 
-fn rows(table: &Table) -> Vec<SensitivityRow> {
+/// Rows of `sensitivity.csv`.
+pub(super) fn rows(table: &Table) -> Vec<SensitivityRow> {
     let row = |layer: usize, (errors, &pair): (&crate::sensitivity::LayerErrors, &PrecisionPair)| {
         let Errors { e_k_l1, e_k_elementwise, e_v_l1, e_v_elementwise, e_a, e_o_l1, e_o_elementwise } =
             errors.errors();
@@ -201,7 +202,8 @@ fn prompt_rows(among: Among, names: &[&str], tables: &[Table]) -> Vec<PromptRow>
     rows
 }
 
-fn head_rows(table: &Table) -> Vec<HeadRow> {
+/// Rows of `sensitivity-heads.csv`.
+pub(super) fn head_rows(table: &Table) -> Vec<HeadRow> {
     let mut rows = Vec::new();
     for (layer, errors) in table.layers.iter().enumerate() {
         for (errors, &pair) in errors.iter().zip(&table.pairs) {

@@ -3,10 +3,12 @@
 //! A figure is first a list of shapes (`figure`), then drawn by plotters' SVG or bitmap backend (`draw`), so
 //! both formats show the same. Text in PNGs and all text widths come from the embedded font; SVGs name it first.
 
+mod attention;
 mod dgap;
 mod draw;
 mod figure;
 mod font;
+mod heads;
 mod heatmap;
 mod inline;
 mod labels;
@@ -26,11 +28,14 @@ use std::path::{Path, PathBuf};
 use crate::job::{Job, Overrides};
 use crate::score::Objective;
 
+use super::analysis_rows::PatternRow;
 use super::dgap_rows::DgapRow;
 use super::files::{FileError, read_text, write_atomic};
 use super::rows::{ParetoRow, SensitivityRow};
 use super::run_record::RunRecord;
 use super::table::read_csv;
+
+pub use self::attention::AttentionPicture;
 
 /// What can go wrong with a plot.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +44,7 @@ pub enum PlotError {
     #[error(transparent)]
     File(#[from] FileError),
     /// A file whose columns are of none of the known kinds.
-    #[error("`{}` has the columns of no file that can be plotted, expected those of `pareto.csv`, `sensitivity.csv` or `dgap.csv`",
+    #[error("`{}` has the columns of no file that can be plotted, expected those of `pareto.csv`, `sensitivity.csv`, `heads.csv` or `dgap.csv`",
         path.display())]
     Columns {
         /// The file.
@@ -89,7 +94,7 @@ impl PlotError {
     }
 }
 
-/// Draws `pareto.csv`, `sensitivity.csv` or `dgap.csv`, told apart by their columns, as SVG or PNG by the ending of `out`.
+/// Draws `pareto.csv`, `sensitivity.csv`, `heads.csv` or `dgap.csv`, told apart by their columns, as SVG or PNG by the ending of `out`.
 ///
 /// Where `run.yaml` and `job.yaml` stand beside the rows, the figure names the model, the objective and the limit.
 ///
@@ -102,10 +107,23 @@ pub fn plot(rows: &Path, out: &Path) -> Result<(), PlotError> {
         Kind::Pareto => pareto::figure(&read_pareto(rows)?, &context),
         Kind::Dgap => dgap::figure(&read_dgap(rows)?, &context),
         Kind::Sensitivity => heatmap::figure(&read_sensitivity(rows)?, &context),
+        Kind::Heads => heads::figure(&read_heads(rows)?, &context),
     };
+    write(&figure, format, out)
+}
+
+/// Draws the attention of one head, as SVG or PNG by the ending of `out`.
+///
+/// # Errors
+/// [`PlotError`], naming the file; nothing is written then.
+pub fn plot_attention(picture: &AttentionPicture<'_>, out: &Path) -> Result<(), PlotError> {
+    write(&attention::figure(picture), Format::of(out)?, out)
+}
+
+fn write(figure: &figure::Figure, format: Format, out: &Path) -> Result<(), PlotError> {
     let bytes = match format {
-        Format::Svg => draw::svg(&figure).map(String::into_bytes),
-        Format::Png => draw::png(&figure),
+        Format::Svg => draw::svg(figure).map(String::into_bytes),
+        Format::Png => draw::png(figure),
     };
     let bytes = bytes.map_err(|message| PlotError::Draw { path: out.to_owned(), message })?;
     Ok(write_atomic(out, |file| file.write_all(&bytes))?)
@@ -132,6 +150,7 @@ enum Kind {
     Dgap,
     Pareto,
     Sensitivity,
+    Heads,
 }
 
 impl Kind {
@@ -144,6 +163,7 @@ impl Kind {
             () if has(&["setting", "head", "gate", "js"]) => Ok(Self::Dgap),
             () if has(&["map", "role", "search_loss"]) => Ok(Self::Pareto),
             () if has(&["layer", "pair", "e_o_l1"]) && !has(&["head"]) => Ok(Self::Sensitivity),
+            () if has(&["layer", "head", "concentration", "e_o_l1"]) => Ok(Self::Heads),
             () => Err(PlotError::Columns { path: rows.to_owned() }),
         }
     }
@@ -220,6 +240,16 @@ fn read_dgap(path: &Path) -> Result<Vec<DgapRow>, PlotError> {
     refuse_empty(path, rows.len())?;
     for (i, row) in rows.iter().enumerate() {
         refuse_not_finite(path, i + 1, &[("js", Some(row.js)), ("trigger_rate", Some(row.trigger_rate))])?;
+    }
+    Ok(rows)
+}
+
+/// Errors may be infinite: a head whose output was all zero.
+fn read_heads(path: &Path) -> Result<Vec<PatternRow>, PlotError> {
+    let rows: Vec<PatternRow> = read_csv(path)?;
+    refuse_empty(path, rows.len())?;
+    for (i, row) in rows.iter().enumerate() {
+        refuse_not_finite(path, i + 1, &[("concentration", Some(row.concentration))])?;
     }
     Ok(rows)
 }
