@@ -1,4 +1,4 @@
-//! What correctors and detectors are trained on (**ours**; the paper's section on it is missing).
+//! What correctors and detectors are trained on (**ours**).
 
 use burn::prelude::*;
 use burn::tensor::TensorData;

@@ -1,7 +1,7 @@
 //! DGAP: heads that see from quantized logits when a step has drifted from full precision, and repair the most
 //! likely candidates before a token is chosen.
 //!
-//! From arXiv:2607.16248. The copy of the paper at hand ends before its method, so it fixes only this: a risk
+//! Of arXiv:2607.16248 this much is taken: a risk
 //! detector on features of the quantized logits alone, a corrector that runs where the risk is above a calibrated
 //! threshold and changes only the top K candidates, no full-precision logits at run time, the model and the cache
 //! untouched. Features, heads, losses, thresholds and measures are **ours**.

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use half::f16;
 use kvtune_kernels::mmap::Mapped;
@@ -191,11 +191,6 @@ impl Traced {
         let entries = self.meta.documents.iter().enumerate();
         entries.filter(|(_, entry)| take(entry)).map(|(index, _)| index).collect()
     }
-
-    /// The path's own words where a trace of another setting or model stands.
-    pub fn path(folder: &Path) -> PathBuf {
-        folder.join("trace.safetensors")
-    }
 }
 
 fn name(document: usize, part: &str) -> String {
@@ -296,7 +291,16 @@ fn check(meta: &TracedMeta, sheets: &[Sheet]) -> Result<(), String> {
         }
         let tables = [&sheet.logits, &sheet.full, &sheet.full_logits, &sheet.full_quantized];
         let rows = sheet.rows.iter().flat_map(|row| {
-            [row.next_logit, row.next_full, row.log_sum, row.full_log_sum, row.entropy, row.js_rest]
+            [
+                row.next_logit,
+                row.next_full,
+                row.log_sum,
+                row.full_log_sum,
+                row.entropy,
+                row.js_rest,
+                row.tv_rest,
+                row.kl_rest,
+            ]
         });
         let mut values = tables.into_iter().flatten().copied().chain(rows);
         if let Some(value) = values.find(|value| !value.is_finite()) {

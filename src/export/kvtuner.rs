@@ -42,6 +42,26 @@ fn arguments(scheme: &Scheme) -> String {
     )
 }
 
+/// Options of the scheme that it has no word for, or has at one value only.
+fn options(scheme: &Scheme) -> Vec<String> {
+    let plain = match scheme.name {
+        SchemeName::Kivi => Scheme::kivi(),
+        SchemeName::PerTokenAsym => Scheme::per_token_asym(),
+    };
+    let differs = [
+        ("key.group", scheme.key.group != plain.key.group),
+        ("value.group", scheme.value.group != plain.value.group),
+        ("key.residual", scheme.key.residual != plain.key.residual),
+        ("sinks", scheme.sinks != plain.sinks),
+        ("hadamard", scheme.hadamard),
+        ("codebook", scheme.codebook != plain.codebook),
+        ("key_bias", scheme.key_bias != plain.key_bias),
+    ];
+    let said =
+        |(option, _): (&str, bool)| format!("the scheme's `{option}`, which it has at its own value only");
+    differs.into_iter().filter(|&(_, differs)| differs).map(said).collect()
+}
+
 /// How its codes differ from those that the map was chosen under.
 fn lost(map: &PrecisionMap, scheme: &Scheme) -> Vec<String> {
     let mut lost = Vec::new();
@@ -60,6 +80,7 @@ fn lost(map: &PrecisionMap, scheme: &Scheme) -> Vec<String> {
             "its prompts read full precision, the map's scheme has `prefill: dequantized`",
         ));
     }
+    lost.extend(options(scheme));
     if scheme.name == SchemeName::Kivi && scheme.value.residual != 32 {
         lost.push(format!(
             "it keeps the newest 32 values exact as well, the map's scheme {}",

@@ -2,7 +2,7 @@
 //!
 //! Each engine is one `Exporter` in a file of its own. What it cannot say it names: either the nearest thing that
 //! it can say, with that map in [`Export::approximation`], or an [`ExportError`]. Knows maps and schemes, no model.
-//! Numbers of an engine's codes are its own: only `hf` and `kvtuner` code as this crate does.
+//! Numbers of an engine's codes are its own: only `hf` codes as this crate does; `kvtuner` takes the same widths.
 
 mod exllamav3;
 mod hf;

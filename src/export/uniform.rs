@@ -15,7 +15,7 @@ pub(super) fn distance(wanted: Bits, given: u8) -> u64 {
     if given < wanted { 2 * (wanted - given) } else { given - wanted }
 }
 
-/// The setting that is nearest over the layers that are quantized; the first of equals.
+/// The setting that is nearest over all layers given; the first of equals.
 pub(super) fn nearest(map: &PrecisionMap, settings: &[Setting]) -> Option<Setting> {
     let cost = |&(_, key, value): &Setting| -> u64 {
         map.pairs().iter().map(|pair| distance(pair.key, key) + distance(pair.value, value)).sum()

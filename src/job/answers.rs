@@ -17,7 +17,8 @@ pub struct AnswersSpec {
     pub items: ItemCounts,
     /// What keys and values are held in meanwhile.
     pub cache: CacheKind,
-    /// Whether a map that falls behind for sure is asked no more.
+    /// Whether a map that falls behind for sure is asked no more; with several tasks only where their mean counts and
+    /// all have equally many questions.
     pub race: bool,
     /// Questions between two looks at who has fallen behind, and between two writes of the answers.
     pub block: usize,
@@ -88,7 +89,7 @@ impl ItemCounts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Questions {
-    /// A task that `kvtune eval --task` knows.
+    /// A task that `kvtune eval --task` knows, but `perplexity`.
     pub task: String,
     /// The file, or folder of files, that the items are read from.
     pub data: Option<PathBuf>,

@@ -118,13 +118,13 @@ pub trait Restore: Sync {
 /// A step before its token is chosen.
 #[derive(Debug)]
 pub struct Step<'a> {
-    /// Tokens so far.
+    /// Tokens in the caches, the one fed last included.
     pub length: usize,
-    /// Hidden state after the final norm.
+    /// `[hidden_size]`: the hidden state behind the final norm.
     pub last: &'a [f32],
-    /// Hidden states that leave the layers that were asked for.
+    /// One `[hidden_size]` a layer of [`Restore::layers`], ascending, not normed.
     pub earlier: &'a [&'a [f32]],
-    /// Over the vocabulary.
+    /// `[vocab_size]`, to be changed in place.
     pub logits: &'a mut [f32],
 }
 
@@ -148,8 +148,8 @@ impl Restore for AsIs {
 /// kept as the last one; a prompt that waits enters as soon as another has left its lane.
 ///
 /// A prompt's continuation does not depend on the prompts beside it. `caches` makes the caches of a prompt, whose
-/// number it is given: empty ones, or such as hold a prefix that the prompt follows. `each` hears of every token as it is chosen and may break all off, which leaves the
-/// continuations as they are.
+/// number it is given: empty ones, or such as hold a prefix that the prompt follows. `each` hears of every token as
+/// it is chosen and may break all off, which leaves the continuations as they are.
 ///
 /// # Errors
 /// What `caches` or a cache says, the latter with the layer's number.

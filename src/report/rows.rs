@@ -139,7 +139,8 @@ pub struct EvaluationRow {
     pub kl: f64,
     /// Difference of mean negative log-likelihood, nats a token.
     pub nll: f64,
-    /// The one of the three that the search minimizes.
+    /// What the search minimizes: one of the three, or with `accuracy` the score lost plus a tie-break of less than one
+    /// answer.
     pub loss: f64,
 }
 

@@ -16,7 +16,7 @@ use crate::report::{EvaluationKind, EvaluationRow, read_csv, write_csv};
 use crate::score::{Objective, Scorer, Tally};
 
 /// Maps that are scored between two writes of the file.
-const BETWEEN_WRITES: usize = 8;
+const BETWEEN_WRITES: usize = super::exam::AT_ONCE;
 
 /// Scores maps and writes down what they are worth; what an earlier run wrote is not scored again.
 pub(super) struct Evaluations<'a, B: DecoderBackend> {
@@ -46,7 +46,7 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
             false => Vec::new(),
         };
         let known = rows.into_iter().map(|row| (row.key.clone(), row)).collect();
-        let scheme = serde_yaml::to_string(&session.job.search_space.scheme).unwrap_or_default();
+        let scheme = session.scheme_text();
         let objective = session.job.search.objective;
         let mut inputs =
             format!("{}\0{}\0{trace_key}\0search\0{objective}\0{}", session.fingerprint, scheme, numerics());

@@ -201,8 +201,10 @@ fn marked<B: DecoderBackend>(
             .iter()
             .map(|losses| Ok(estimate(std::slice::from_ref(losses), bootstrap)?[0]))
             .collect::<Result<_, StageError>>()?;
+        let upper = estimates.iter().map(|estimate| estimate.upper).fold(f64::NEG_INFINITY, f64::max);
         let worst = estimates.into_iter().max_by(|a, b| a.mean.total_cmp(&b.mean));
-        Ok(worst.expect("a job that is marked has a task"))
+        // No task may break the limit, the one with the widest interval included.
+        Ok(Estimate { upper, ..worst.expect("a job that is marked has a task") })
     };
     losses.into_iter().map(worst).collect()
 }

@@ -111,6 +111,11 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// The job's scheme as its file spells it: part of what results are found by.
+    pub(super) fn scheme_text(&self) -> String {
+        serde_yaml::to_string(&self.job.search_space.scheme).expect("a scheme was read from YAML")
+    }
+
     /// Where a file of the job stands.
     pub(super) fn file(&self, name: &str) -> std::path::PathBuf {
         self.job.out.join(name)

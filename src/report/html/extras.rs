@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use crate::report::plot::short;
 
-/// What other commands may leave in a job's folder: the start of their files' names, and what they are called.
-const SECTIONS: [(&str, &str); 3] = [
-    ("bench", "Time and memory, measured"),
-    ("analysis", "Why layers are sensitive"),
-    ("dgap", "DGAP: repairing the output of the most aggressive settings"),
+/// What other commands may leave in a job's folder: a section, the starts of its files' names, and its title.
+const SECTIONS: [(&str, &[&str], &str); 3] = [
+    ("bench", &["bench"], "Time and memory, measured"),
+    ("analysis", &["heads", "attention", "channels", "lemma", "knockout"], "Why layers are sensitive"),
+    ("dgap", &["dgap"], "DGAP: repairing the output of the most aggressive settings"),
 ];
 
 /// Rows of a table that are shown; the file has them all.
@@ -44,10 +44,10 @@ pub(super) struct Table {
     left_out: usize,
 }
 
-/// The sections whose files are there: `bench.csv`, `analysis-heads.svg` and the like.
+/// The sections whose files are there: `bench.csv`, `heads.svg`, `attention-0.1.png` and the like.
 pub(super) fn sections(folder: &Path) -> Vec<Section> {
     let names = names(folder);
-    SECTIONS.iter().filter_map(|&(id, title)| section(folder, &names, id, title)).collect()
+    SECTIONS.iter().filter_map(|&(id, stems, title)| section(folder, &names, (id, stems), title)).collect()
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -57,10 +57,15 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-fn section(folder: &Path, names: &[String], id: &'static str, title: &'static str) -> Option<Section> {
+fn section(
+    folder: &Path,
+    names: &[String],
+    (id, stems): (&'static str, &[&str]),
+    title: &'static str,
+) -> Option<Section> {
     let own = |name: &&String| {
-        let rest = name.strip_prefix(id);
-        rest.is_some_and(|rest| rest.starts_with(['-', '.']))
+        let rests = stems.iter().filter_map(|stem| name.strip_prefix(stem));
+        rests.into_iter().any(|rest| rest.starts_with(['-', '.']))
     };
     let of_kind = |endings: &'static [&'static str]| {
         let ends = move |name: &&String| endings.iter().any(|ending| name.ends_with(ending));
@@ -111,8 +116,8 @@ mod tests {
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
         write("benchmark.csv", "a\n1\n");
         assert!(sections(folder.path()).is_empty());
-        write("analysis-heads.svg", "<svg/>");
-        write("analysis-heads.txt", "Entropy of each head\n");
+        write("heads.svg", "<svg/>");
+        write("heads.txt", "Entropy of each head\n");
         write("bench.csv", &("cell,ms\n".to_owned() + &"1x512,0.123456\n".repeat(61)));
         let found = sections(folder.path());
         assert_eq!(found.iter().map(|section| section.id).collect::<Vec<_>>(), ["bench", "analysis"]);

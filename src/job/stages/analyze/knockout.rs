@@ -40,7 +40,11 @@ pub(super) fn run<B: DecoderBackend>(
         found.len(),
         request.split
     ));
-    let objective = session.job.search.objective;
+    // Teacher forcing marks no answers, so what such a job's maps lose is said in likelihood.
+    let objective = match session.job.search.objective {
+        Objective::Accuracy => Objective::Nll,
+        other => other,
+    };
     let table = Table {
         loss: changes(session, objective, &tallies)?,
         kl: changes(session, Objective::Kl, &tallies)?,

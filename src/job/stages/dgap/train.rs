@@ -12,6 +12,25 @@ use crate::dgap::{
 use crate::model::{DecoderBackend, WeightType};
 use crate::parallel::in_order;
 
+/// Two maps of one file name would overwrite each other's heads.
+fn refuse_one_folder(session: &Session<'_>, settings: &[Setting]) -> Result<(), StageError> {
+    for (index, setting) in settings.iter().enumerate() {
+        let own = folder(session, setting);
+        if let Some(other) = settings[..index].iter().find(|other| folder(session, other) == own) {
+            return Err(StageError::Unmet {
+                message: format!(
+                    "heads of `{}` and `{}` would both go into `{}`",
+                    other.name,
+                    setting.name,
+                    own.display()
+                ),
+                hint: Some("rename one of the files".into()),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Trains the heads of each setting.
 pub(super) fn run<B: DecoderBackend>(
     request: &DgapTraining,
@@ -19,6 +38,7 @@ pub(super) fn run<B: DecoderBackend>(
 ) -> Result<Outcome, StageError> {
     let settings = request.request.configurations.iter().map(|configuration| setting(session, configuration));
     let settings = settings.collect::<Result<Vec<_>, _>>()?;
+    refuse_one_folder(session, &settings)?;
     check(request, session)?;
     let trace = trace(session)?;
     let decoder = session.decoder::<B>(WeightType::F32)?;

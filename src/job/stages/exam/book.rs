@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::cache::CacheKind;
-use crate::job::AnswersSpec;
 use crate::job::stages::StageError;
 use crate::job::stages::ledger::{hex, numerics, start_over};
 use crate::job::stages::session::Session;
@@ -41,14 +40,14 @@ pub(super) struct Book {
 }
 
 impl Book {
-    pub(super) fn open(session: &Session<'_>, spec: &AnswersSpec) -> Result<Self, StageError> {
+    pub(super) fn open(session: &Session<'_>) -> Result<Self, StageError> {
         let path = session.file("answers.csv");
         let marks: Vec<Mark> = match path.exists() {
             true => read_csv(&path).map_err(|error| start_over(&path, &error))?,
             false => Vec::new(),
         };
-        let scheme = serde_yaml::to_string(&session.job.search_space.scheme).unwrap_or_default();
-        let inputs = format!("{}\0{scheme}\0{}\0{}", session.fingerprint, spec.cache, numerics());
+        let scheme = session.scheme_text();
+        let inputs = format!("{}\0{scheme}\0{}", session.fingerprint, numerics());
         let mut book = Self { path, inputs, marks: Vec::new(), known: BTreeMap::new() };
         book.add(marks);
         Ok(book)

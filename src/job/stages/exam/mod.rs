@@ -21,6 +21,9 @@ use crate::trace::Split;
 use book::{Book, Mark};
 use paper::Paper;
 
+/// Maps that answer side by side: each keeps what its questions begin with.
+pub(super) const AT_ONCE: usize = 8;
+
 /// One split's questions, and who has answered them.
 pub(super) struct Exam<'a, B: DecoderBackend> {
     session: &'a Session<'a>,
@@ -58,7 +61,7 @@ impl<'a, B: DecoderBackend> Exam<'a, B> {
         let scheme = &session.job.search_space.scheme;
         let simulation = simulation(decoder, scheme, paper.longest()).map_err(ModelError::from)?;
         let lanes = lanes(session, spec, &paper)?;
-        let book = Book::open(session, spec)?;
+        let book = Book::open(session)?;
         let (full, finished) = (Vec::new(), Vec::new());
         let mut exam =
             Self { session, spec, decoder, tokenizer, simulation, paper, lanes, book, full, finished };
@@ -89,13 +92,14 @@ impl<'a, B: DecoderBackend> Exam<'a, B> {
         let mut scores: Vec<Vec<f64>> = vec![Vec::new(); maps.len()];
         let mut running: Vec<usize> = (0..maps.len()).collect();
         let looks = self.paper.blocks(self.spec.block).len();
+        // A race counts questions alike, as the mean over tasks does only where all have as many.
+        let races = self.spec.race && self.spec.combine == Combine::Mean && self.paper.is_even();
         for block in self.paper.blocks(self.spec.block) {
             let asked: Vec<PrecisionMap> = running.iter().map(|&map| maps[map].1.clone()).collect();
             let marked = self.block(self.spec.cache, &asked, block)?;
             running.iter().zip(marked).for_each(|(&map, marked)| scores[map].extend(marked));
             running.retain(|&map| {
-                let rival =
-                    rivals[map].as_ref().filter(|_| self.spec.race && self.spec.combine == Combine::Mean);
+                let rival = rivals[map].as_ref().filter(|_| races);
                 !rival.is_some_and(|rival| race::is_behind(&scores[map], rival, looks))
             });
         }
@@ -150,12 +154,16 @@ impl<'a, B: DecoderBackend> Exam<'a, B> {
 
     /// The scores of maps on all questions.
     fn all(&mut self, kind: CacheKind, maps: &[PrecisionMap]) -> Result<Vec<Vec<f64>>, StageError> {
-        let mut scores = vec![Vec::new(); maps.len()];
-        for block in self.paper.blocks(self.spec.block) {
-            let marked = self.block(kind, maps, block)?;
-            scores.iter_mut().zip(marked).for_each(|(scores, marked)| scores.extend(marked));
+        let mut all = Vec::new();
+        for maps in maps.chunks(AT_ONCE) {
+            let mut scores = vec![Vec::new(); maps.len()];
+            for block in self.paper.blocks(self.spec.block) {
+                let marked = self.block(kind, maps, block)?;
+                scores.iter_mut().zip(marked).for_each(|(scores, marked)| scores.extend(marked));
+            }
+            all.extend(scores);
         }
-        Ok(scores)
+        Ok(all)
     }
 
     /// The scores of maps on some questions, from the book or by asking.
@@ -220,7 +228,9 @@ fn lanes(session: &Session<'_>, spec: &AnswersSpec, paper: &Paper) -> Result<usi
     let dearest = PrecisionMap::uniform(session.n_layers(), *dearest.unwrap_or(&PrecisionPair::FULL));
     let full = full_map(session);
     let cost = |kind, map| fit::LaneCost { kind, scheme: &space.scheme, map };
-    let costs = [cost(CacheKind::Full, &full), cost(spec.cache, &dearest)];
+    let costs: Vec<fit::LaneCost<'_>> = std::iter::once(cost(CacheKind::Full, &full))
+        .chain((0..AT_ONCE).map(|_| cost(spec.cache, &dearest)))
+        .collect();
     fit::lanes(spec.lanes, &costs, (paper.longest_prefix(), paper.longest()), WeightType::F32, session)
 }
 

@@ -76,6 +76,15 @@ impl Paper {
         (0..self.len()).step_by(size).map(|start| start..(start + size).min(self.len())).collect()
     }
 
+    /// Whether all tasks have equally many questions.
+    pub(super) fn is_even(&self) -> bool {
+        let mut counts = std::collections::BTreeMap::new();
+        self.entries.iter().for_each(|entry| *counts.entry(entry.task).or_insert(0_usize) += 1);
+        let mut counts = counts.into_values();
+        let first = counts.next();
+        counts.all(|count| Some(count) == first)
+    }
+
     pub(super) fn task(&self, question: usize) -> usize {
         self.entries[question].task
     }
