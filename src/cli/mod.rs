@@ -7,6 +7,7 @@
 //! | `memory` | how much of it is free |
 //! | `commands` | one function per command |
 //! | `output`, `table`, `progress` | what is printed, and nowhere else |
+//! | `places` | where results may not go |
 //! | `exit` | errors → exit code, message, hint |
 
 mod args;
@@ -15,6 +16,7 @@ mod env;
 mod exit;
 mod memory;
 mod output;
+mod places;
 mod progress;
 #[cfg(test)]
 mod reference;

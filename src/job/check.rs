@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::cache::CacheKind;
 use crate::score::Objective;
 use crate::search::Algorithm;
 use crate::tasks::{DocumentCounts, TASKS, TaskError};
@@ -95,6 +96,12 @@ fn answers(objective: Objective, answers: Option<&AnswersSpec>) -> Found {
         return Some(wrong("search.objective", &message));
     }
     let ItemCounts { search, select, test } = answers.items;
+    if answers.cache == CacheKind::Full {
+        return Some(wrong(
+            "answers.cache",
+            "is `full`, which codes nothing, expected `packed` or `simulated`",
+        ));
+    }
     let no_task = answers.tasks.is_empty();
     no_task
         .then(|| wrong("answers.tasks", "names no task, expected one or more"))

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::typed::{at_least_one, positive, share};
+use super::typed::{at_least_one, head_width, positive, share};
 use crate::dgap::heads::Corrector;
 use crate::dgap::loss::Divergence;
 use crate::precision::PrecisionPair;
@@ -115,13 +115,13 @@ pub(in crate::cli) struct TuningArgs {
     #[arg(long, value_name = "WEIGHT", value_parser = weight)]
     pub(in crate::cli) quiet_weight: Option<f64>,
     /// Rank of C1
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = head_width)]
     pub(in crate::cli) rank: Option<usize>,
     /// Width of C3
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = head_width)]
     pub(in crate::cli) width: Option<usize>,
     /// Width of C2
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = head_width)]
     pub(in crate::cli) set_width: Option<usize>,
     /// The most that a logit is moved
     #[arg(long, value_name = "LOGITS", value_parser = positive)]

@@ -44,6 +44,11 @@ pub(super) fn window(typed: &str) -> Result<usize, String> {
     within(typed, 2..=1 << 20)
 }
 
+/// Widths of heads: wider ones than these have more weights than any model that they repair.
+pub(super) fn head_width(typed: &str) -> Result<usize, String> {
+    within(typed, 1..=1 << 16)
+}
+
 pub(super) fn at_least_one(typed: &str) -> Result<usize, String> {
     within(typed, 1..=usize::MAX)
 }

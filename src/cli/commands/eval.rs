@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use super::{Session, configuration};
 use crate::cli::args::{EvalArgs, MapsArgs, TaskArgs};
 use crate::cli::exit::UsageError;
-use crate::cli::table;
+use crate::cli::{places, table};
 use crate::job::stages::{self, AnswerRequest, Configuration, Evaluation};
 use crate::tasks::answers::AnswerSpec;
 
@@ -44,6 +44,14 @@ fn questions(task: &str, args: &EvalArgs, session: &Session<'_>) -> anyhow::Resu
     }
     if args.windows.is_some() {
         return Err(usage("questions have no windows", "`--items` says how many questions to ask").into());
+    }
+    if args.restore.dgap.is_some() {
+        let hint = "heads are judged on a text: `kvtune eval TEXT --dgap FILE`";
+        return Err(usage("answers to questions are not repaired", hint).into());
+    }
+    if let Some(out) = &args.task.answers {
+        let inputs = [&args.task.data, &args.task.train, &args.task.template].map(Option::as_deref);
+        places::check("`--answers`", out, &inputs.into_iter().flatten().collect::<Vec<_>>())?;
     }
     let request = AnswerRequest {
         model: args.model.clone(),

@@ -4,6 +4,7 @@ use super::check::{scored, texts};
 use super::{Session, configuration};
 use crate::cli::args::{ExportArgs, ImportArgs};
 use crate::cli::output::Output;
+use crate::cli::places;
 use crate::export::Export;
 use crate::job::stages::{CheckRequest, Configuration, ConfigurationBits};
 use crate::report::{PrecisionFile, write_text};
@@ -11,6 +12,9 @@ use crate::score::Objective;
 
 pub(super) fn export(args: &ExportArgs, session: &Session<'_>) -> anyhow::Result<()> {
     let output = session.output;
+    if let Some(out) = &args.out {
+        places::check("`--out`", out, &[&args.precision])?;
+    }
     let file = PrecisionFile::read(&args.precision)?;
     let scheme = match &file.provenance {
         Some(provenance) => provenance.scheme.clone(),

@@ -2,7 +2,7 @@ use std::time::SystemTime;
 
 use super::ledger::Ledger;
 use super::session::Session;
-use super::{Outcome, Stage, StageError, search, select, sensitivity, space, trace};
+use super::{Outcome, Stage, StageError, exam, search, select, sensitivity, space, trace};
 use crate::model::{Decoder, DecoderBackend, ModelError, WeightType};
 use crate::score::simulation;
 use crate::trace::Trace;
@@ -21,6 +21,7 @@ impl<'a, B: DecoderBackend> Run<'a, B> {
     /// # Errors
     /// [`StageError`] where the folder holds another job.
     pub(super) fn open(session: &'a Session<'a>) -> Result<Self, StageError> {
+        exam::check(session)?;
         Ok(Self { session, ledger: Ledger::open(session)?, decoder: None, trace: None })
     }
 

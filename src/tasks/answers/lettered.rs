@@ -105,6 +105,15 @@ impl Form {
             None => None,
         };
         let found = questions(spec.data(self.task)?)?.into_iter().take(spec.most_items());
+        let is_example = |question: &Question| match &examples {
+            Some((examples, (_, shots))) => {
+                let own = examples.iter().filter(|example| example.subject == question.subject);
+                own.take(*shots).any(|example| example.text == question.text)
+            }
+            None => false,
+        };
+        let (found, left_out): (Vec<_>, Vec<_>) =
+            found.enumerate().partition(|(_, question)| !is_example(question));
         let item = |(index, question): (usize, Question)| {
             let prefix = match &examples {
                 Some((examples, wanted)) => self.prefix(&question.subject, examples, *wanted)?,
@@ -120,8 +129,8 @@ impl Form {
                 when_long: WhenLong::Skip,
             })
         };
-        let items = found.enumerate().map(item).collect::<Result<_, AnswerError>>()?;
-        Ok(Items { items, examples_left_out: 0 })
+        let items = found.into_iter().map(item).collect::<Result<_, AnswerError>>()?;
+        Ok(Items { items, examples_left_out: left_out.len() })
     }
 
     fn question(&self, record: &Record) -> Result<Question, AnswerError> {
@@ -189,6 +198,17 @@ mod tests {
         assert_eq!(found[0].prompt, ItemPrompt::Text { prefix: prefix.into(), rest: rest.into() });
         assert_eq!((&found[0].gold, &found[1].gold), (&Gold::Choice(2), &Gold::Choice(0)));
         assert_eq!(found[0].set, "world history");
+    }
+
+    #[test]
+    fn questions_that_are_worked_examples_are_left_out_and_counted() {
+        let folder = folder();
+        let file = Some(folder.path().join("world_history_test.csv"));
+        let spec =
+            AnswerSpec { data: file.clone(), train: file, shots: Some(1), ..AnswerSpec::named("mmlu") };
+        let found = items(&spec, &str::len).expect("items");
+        assert_eq!((found.items.len(), found.examples_left_out), (1, 1));
+        assert!(found.items[0].key.starts_with("When, then?"));
     }
 
     #[test]

@@ -46,6 +46,17 @@ impl Book {
             true => read_csv(&path).map_err(|error| start_over(&path, &error))?,
             false => Vec::new(),
         };
+        if let Some(mark) = marks.iter().find(|mark| !(0.0..=1.0).contains(&mark.score)) {
+            return Err(StageError::Unmet {
+                message: format!(
+                    "`{}`: item `{}` scores {}, expected 0 to 1",
+                    path.display(),
+                    mark.item,
+                    mark.score
+                ),
+                hint: Some(format!("remove `{}`, and the same command asks anew", path.display())),
+            });
+        }
         let scheme = session.scheme_text();
         let inputs = format!("{}\0{scheme}\0{}", session.fingerprint, numerics());
         let mut book = Self { path, inputs, marks: Vec::new(), known: BTreeMap::new() };

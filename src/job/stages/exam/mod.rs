@@ -14,12 +14,26 @@ use crate::cache::{CacheKind, Simulation};
 use crate::job::{AnswersSpec, Combine};
 use crate::model::{BosPolicy, Decoder, DecoderBackend, ModelError, Tokenizer, WeightType};
 use crate::precision::{PrecisionMap, PrecisionPair};
-use crate::score::{Configured, answer, simulation};
+use crate::score::{Configured, Objective, answer, simulation};
 use crate::select::DocumentLoss;
 use crate::trace::Split;
 
 use book::{Book, Mark};
 use paper::Paper;
+
+/// Reads the questions of every split, so that what is wrong with them is said before any work is done.
+pub(super) fn check(session: &Session<'_>) -> Result<(), StageError> {
+    let spec = session.job.answers.as_ref();
+    let Some(spec) = spec.filter(|_| session.job.search.objective == Objective::Accuracy) else {
+        return Ok(());
+    };
+    let tokenizer = session.tokenizer()?;
+    let count = |text: &str| tokenizer.encode_from_start(text, BosPolicy::Auto).map_or(0, |ids| ids.len());
+    for split in [Split::Search, Split::Select, Split::Test] {
+        Paper::read(session, spec, &tokenizer, split, &count)?;
+    }
+    Ok(())
+}
 
 /// Maps that answer side by side: each keeps what its questions begin with.
 pub(super) const AT_ONCE: usize = 8;
