@@ -106,7 +106,10 @@ fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
 /// # Errors
 /// [`FileError::Read`] naming `path`.
 pub fn read_text(path: &Path) -> Result<String, FileError> {
-    std::fs::read_to_string(path).map_err(|source| FileError::Read { path: path.to_owned(), source })
+    let text =
+        std::fs::read_to_string(path).map_err(|source| FileError::Read { path: path.to_owned(), source })?;
+    // Some editors begin a file with a byte-order mark.
+    Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
 }
 
 #[cfg(test)]

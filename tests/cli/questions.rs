@@ -135,7 +135,7 @@ fn items_too_long_are_counted() {
     insta::assert_snapshot!(refused(folder.path(), 1, &task), @"
     error: none of 1 items fits: `./tiny` is made for 4096 tokens
 
-    hint: ask for shorter items, or fewer `--shots`
+    hint: ask for shorter items: lower `length`, `shots` or the tokens of an answer
     ");
 }
 

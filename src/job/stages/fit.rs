@@ -8,6 +8,7 @@ use crate::job::plan::size;
 use crate::model::WeightType;
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::quant::{KeyBias, LayerShape, Scheme, Tensor};
+use crate::tasks::answers::AnswerSpec;
 
 /// Refuses prompts that, with all that may follow, are longer than the model's context.
 pub(super) fn context(prompts: &[Vec<u32>], max_new: usize, session: &Session<'_>) -> Result<(), StageError> {
@@ -28,6 +29,19 @@ pub(super) fn context(prompts: &[Vec<u32>], max_new: usize, session: &Session<'_
             session.resolved.id
         ),
         hint: Some(hint),
+    })
+}
+
+/// Refuses to generate questions that are longer than the model's context.
+pub(super) fn questions(spec: &AnswerSpec, session: &Session<'_>) -> Result<(), StageError> {
+    let most = session.checkpoint.config().max_position_embeddings;
+    let Some(length) = spec.length.filter(|&length| length > most) else { return Ok(()) };
+    Err(StageError::Unmet {
+        message: format!(
+            "questions of `{}` shall have {length} tokens, but `{}` is made for {most}",
+            spec.task, session.resolved.id
+        ),
+        hint: Some(format!("ask for a length of {most} at most")),
     })
 }
 

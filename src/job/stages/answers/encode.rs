@@ -44,7 +44,7 @@ pub(in crate::job::stages) fn encode(
                 "none of {} items fits: `{}` is made for {most} tokens",
                 asked.skipped, session.resolved.id
             ),
-            hint: Some("ask for shorter items, or fewer `--shots`".into()),
+            hint: Some("ask for shorter items: lower `length`, `shots` or the tokens of an answer".into()),
         });
     }
     Ok(asked)

@@ -65,6 +65,7 @@ struct Plan<'a> {
 impl<'a> Plan<'a> {
     fn prepare(request: &'a AnswerRequest, session: &'a Session<'a>) -> Result<Self, StageError> {
         let task = request.spec.check()?;
+        fit::questions(&request.spec, session)?;
         let configurations = with_full(&request.configurations);
         let maps = configurations.iter().map(|configuration| session.map(configuration));
         let maps = maps.collect::<Result<_, _>>()?;

@@ -248,9 +248,14 @@ fn summary(heads: &Heads) -> Vec<String> {
         )
     });
     let threshold = &about.threshold;
+    // No risk reaches the threshold of a rate of 0.
+    let when = match threshold.risk <= 1.0 {
+        true => format!("where the risk is at least {:.3}", threshold.risk),
+        false => String::from("never"),
+    };
     let first = format!(
-        "{}: `{}` where the risk is at least {:.3} ({} of {} calibration positions have drifted)",
-        about.setting.name, about.corrector, threshold.risk, threshold.positives, threshold.positions
+        "{}: `{}` {when} ({} of {} calibration positions have drifted)",
+        about.setting.name, about.corrector, threshold.positives, threshold.positions
     );
     std::iter::once(first).chain(each).collect()
 }

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-use crate::job::stages::StageError;
 use crate::job::stages::answers::encode;
 use crate::job::stages::ledger::hex;
 use crate::job::stages::session::Session;
+use crate::job::stages::{StageError, fit};
 use crate::job::{AnswersSpec, Questions};
 use crate::model::Tokenizer;
 use crate::score::{Question, Reply};
@@ -42,6 +42,7 @@ impl Paper {
         for (task, questions) in spec.tasks.iter().enumerate() {
             let of_task = questions.spec(spec);
             let grader = of_task.check()?;
+            fit::questions(&of_task, session)?;
             let found = answers::items(&of_task, count)?.items;
             let parts = answers::split(found, spec.seed, spec.items.shares());
             let (mut items, most) = match split {
