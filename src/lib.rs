@@ -45,6 +45,7 @@ pub mod dgap;
 pub mod export;
 pub mod job;
 pub mod model;
+mod nearest;
 pub mod parallel;
 pub mod precision;
 pub mod progress;

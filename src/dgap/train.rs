@@ -97,6 +97,16 @@ pub struct Trained<K> {
     pub epochs: Vec<Epoch>,
 }
 
+/// A head before its first step.
+struct Start {
+    name: String,
+    weights: Vec<Matrix>,
+    /// Of weights, times the learning rate.
+    decay: f64,
+    /// Draws order and dropout.
+    random: ChaCha8Rng,
+}
+
 impl<B: DecoderBackend> Training<'_, B> {
     /// Trains a corrector.
     ///
@@ -118,7 +128,8 @@ impl<B: DecoderBackend> Training<'_, B> {
             js(input.margins + delta, &self.held_out.truth(indices, &device)).sum()
         };
         let decay = if kind.reads_hidden() || kind == Corrector::C2 { params.weight_decay } else { 0.0 };
-        let (weights, epochs) = self.fit(&kind.to_string(), weights, decay, params, random, step, judge)?;
+        let start = Start { name: kind.to_string(), weights, decay, random };
+        let (weights, epochs) = self.fit(start, params, step, judge)?;
         Ok(Trained { head: Head { kind, weights }, epochs })
     }
 
@@ -144,8 +155,8 @@ impl<B: DecoderBackend> Training<'_, B> {
             let labels = self.held_out.labels(indices, &device);
             cross_entropy(risk(kind, w, features), &labels, positive_weight) * indices.len() as f64
         };
-        let (weights, epochs) =
-            self.fit(&kind.to_string(), weights, params.weight_decay, params, random, step, judge)?;
+        let start = Start { name: kind.to_string(), weights, decay: params.weight_decay, random };
+        let (weights, epochs) = self.fit(start, params, step, judge)?;
         let mut head = Head { kind, weights };
         calibrate(&mut head, positive_weight);
         Ok(Trained { head, epochs })
@@ -178,14 +189,10 @@ impl<B: DecoderBackend> Training<'_, B> {
     }
 
     /// Steps down the loss until held-out documents stop gaining; the weights of the best pass.
-    #[allow(clippy::too_many_arguments, reason = "two closures and what they share")]
     fn fit(
         &self,
-        name: &str,
-        mut best: Vec<Matrix>,
-        decay: f64,
+        Start { name, weights: mut best, decay, mut random }: Start,
         params: &TrainParams,
-        mut random: ChaCha8Rng,
         step: impl Fn(&[Tensor<Autodiff<B>, 2>], &[usize], &mut ChaCha8Rng) -> Tensor<Autodiff<B>, 1>,
         judge: impl Fn(&[Tensor<B, 2>], &[usize]) -> Tensor<B, 1>,
     ) -> Result<(Vec<Matrix>, Vec<Epoch>), DgapError> {
@@ -215,7 +222,7 @@ impl<B: DecoderBackend> Training<'_, B> {
             epochs.push(epoch);
             if !(epoch.loss.is_finite() && epoch.held_out.is_finite()) {
                 let loss = if epoch.loss.is_finite() { epoch.held_out } else { epoch.loss };
-                return Err(DgapError::Loss { head: name.to_owned(), loss, epoch: epochs.len() });
+                return Err(DgapError::Loss { head: name, loss, epoch: epochs.len() });
             }
             waited += 1;
             if epoch.held_out < least {

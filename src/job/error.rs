@@ -1,3 +1,4 @@
+use crate::nearest::nearest;
 use std::path::{Path, PathBuf};
 
 /// What is wrong with a job or search space file: always something its author can mend.
@@ -99,16 +100,6 @@ fn nearest_variant(message: &str) -> Option<String> {
     let (found, expected) = rest.split_once('`')?;
     let known = expected.split('`').skip(1).step_by(2);
     nearest(found, known).map(|nearest| format!("did you mean `{nearest}`?"))
-}
-
-/// The name most like `found`, if any is like it at all.
-pub(super) fn nearest<'a>(found: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    const ALIKE: f64 = 0.7;
-    known
-        .map(|name| (strsim::jaro_winkler(found, name), name))
-        .filter(|&(likeness, _)| likeness >= ALIKE)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name)
 }
 
 #[cfg(test)]

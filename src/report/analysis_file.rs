@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::precision::{Bits, PrecisionPair};
 
-use super::files::{FileError, read_text, write_text};
+use super::files::{FileError, read_yaml, write_yaml};
 use super::run_record::{ModelRecord, refuse_format};
 
 /// `analysis.yaml`: what an analysis found, in numbers, and where its CSVs come from.
@@ -165,9 +165,7 @@ impl AnalysisFile {
     /// # Errors
     /// [`FileError::Write`].
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
-        let text =
-            serde_yaml::to_string(self).map_err(|error| FileError::content(path, "", error.to_string()))?;
-        write_text(path, &text)
+        write_yaml(path, self)
     }
 
     /// Reads it back.
@@ -175,8 +173,7 @@ impl AnalysisFile {
     /// # Errors
     /// [`FileError::Read`]; [`FileError::Content`] for another format.
     pub fn read(path: &Path) -> Result<Self, FileError> {
-        let file: Self = serde_yaml::from_str(&read_text(path)?)
-            .map_err(|error| FileError::content(path, "", error.to_string()))?;
+        let file: Self = read_yaml(path)?;
         refuse_format(path, file.format, Self::FORMAT)?;
         Ok(file)
     }

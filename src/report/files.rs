@@ -1,6 +1,8 @@
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tempfile::NamedTempFile;
 
 /// What can go wrong with a result file.
@@ -109,7 +111,22 @@ pub fn read_text(path: &Path) -> Result<String, FileError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| FileError::Read { path: path.to_owned(), source })?;
     // Some editors begin a file with a byte-order mark.
-    Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
+    match text.strip_prefix('\u{feff}') {
+        Some(rest) => Ok(rest.to_owned()),
+        None => Ok(text),
+    }
+}
+
+/// Writes a value as a YAML file.
+pub(super) fn write_yaml(path: &Path, value: &impl Serialize) -> Result<(), FileError> {
+    let text =
+        serde_yaml::to_string(value).map_err(|error| FileError::content(path, "", error.to_string()))?;
+    write_text(path, &text)
+}
+
+/// Reads a value from a YAML file.
+pub(super) fn read_yaml<T: DeserializeOwned>(path: &Path) -> Result<T, FileError> {
+    serde_yaml::from_str(&read_text(path)?).map_err(|error| FileError::content(path, "", error.to_string()))
 }
 
 #[cfg(test)]

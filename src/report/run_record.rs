@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::files::{FileError, read_text, write_text};
+use super::files::{FileError, read_yaml, write_yaml};
 
 /// `run.yaml`: where the CSVs beside it come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,9 +65,7 @@ impl RunRecord {
     /// # Errors
     /// [`FileError::Write`].
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
-        let text =
-            serde_yaml::to_string(self).map_err(|error| FileError::content(path, "", error.to_string()))?;
-        write_text(path, &text)
+        write_yaml(path, self)
     }
 
     /// Reads it back.
@@ -75,8 +73,7 @@ impl RunRecord {
     /// # Errors
     /// [`FileError::Read`]; [`FileError::Content`] for another format.
     pub fn read(path: &Path) -> Result<Self, FileError> {
-        let record: Self = serde_yaml::from_str(&read_text(path)?)
-            .map_err(|error| FileError::content(path, "", error.to_string()))?;
+        let record: Self = read_yaml(path)?;
         refuse_format(path, record.format, Self::FORMAT)?;
         Ok(record)
     }

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::files::{FileError, read_text, write_text};
+use super::files::{FileError, read_yaml, write_yaml};
 use super::run_record::refuse_format;
 use crate::space::Space;
 
@@ -43,9 +43,7 @@ impl SpaceFile {
     /// # Errors
     /// [`FileError::Write`].
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
-        let text =
-            serde_yaml::to_string(self).map_err(|error| FileError::content(path, "", error.to_string()))?;
-        write_text(path, &text)
+        write_yaml(path, self)
     }
 
     /// Reads it back.
@@ -53,8 +51,7 @@ impl SpaceFile {
     /// # Errors
     /// [`FileError`] when the file cannot be read or holds no space.
     pub fn read(path: &Path) -> Result<Self, FileError> {
-        let file: Self = serde_yaml::from_str(&read_text(path)?)
-            .map_err(|error| FileError::content(path, "", error.to_string()))?;
+        let file: Self = read_yaml(path)?;
         refuse_format(path, file.format, Self::FORMAT)?;
         Ok(file)
     }

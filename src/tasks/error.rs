@@ -1,3 +1,4 @@
+use crate::nearest::nearest;
 use std::io;
 use std::path::PathBuf;
 
@@ -118,13 +119,7 @@ pub enum TaskError {
 impl TaskError {
     /// `Unknown`, with the nearest name if one is near.
     pub(super) fn unknown(found: &str) -> Self {
-        let nearest = TASKS
-            .into_iter()
-            .map(|task| (strsim::jaro_winkler(task.name(), found), task.name()))
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .filter(|(similarity, _)| *similarity > 0.7)
-            .map(|(_, name)| name);
-        Self::Unknown { found: found.to_owned(), nearest }
+        Self::Unknown { found: found.to_owned(), nearest: nearest(found, TASKS.map(|task| task.name())) }
     }
 
     /// What the user could do about it.

@@ -70,7 +70,7 @@ fn said(session: &Session<'_>, among: &str, found: Option<Agreement>) -> Option<
 fn domain_prompts(session: &Session<'_>) -> Result<Vec<(String, Vec<u32>)>, StageError> {
     let tokenizer = session.tokenizer()?;
     let trace = &session.job.trace;
-    let count = |text: &str| tokenizer.encode_from_start(text, BosPolicy::Auto).map_or(0, |ids| ids.len());
+    let count = |text: &str| tokenizer.count_from_start(text);
     let prompts = mixed(PER_DOMAIN, trace.min_tokens, trace.seed, None, &count)?;
     let encode = |prompt: crate::tasks::Prompt| {
         Ok((prompt.domain.to_owned(), tokenizer.encode_from_start(&prompt.text, BosPolicy::Auto)?))

@@ -41,16 +41,11 @@ pub(super) fn of_splits<B: DecoderBackend>(
 ) -> Result<Trace, StageError> {
     let tokenizer = session.tokenizer()?;
     let spec = session.job.trace.task_spec();
-    let mut prompts = prompts(&spec, &|text| count(&tokenizer, text))?;
+    let mut prompts = prompts(&spec, &|text| tokenizer.count_from_start(text))?;
     prompts.retain(|(split, _)| wanted(*split));
     let encoded = encode(&tokenizer, prompts)?;
     check_context(session, &encoded)?;
     record(session, decoder, &encoded, meta(session, &tokenizer))
-}
-
-/// Tokens of a text as the model reads it; one that cannot be encoded counts as none and fails later, aloud.
-fn count(tokenizer: &Tokenizer, text: &str) -> usize {
-    tokenizer.encode_from_start(text, BosPolicy::Auto).map_or(0, |ids| ids.len())
 }
 
 fn encode(tokenizer: &Tokenizer, prompts: Vec<(Split, Prompt)>) -> Result<Vec<EncodedPrompt>, StageError> {

@@ -3,6 +3,7 @@
 mod hub;
 mod package;
 
+use crate::nearest::nearest;
 use std::path::{Path, PathBuf};
 
 use super::ModelError;
@@ -143,10 +144,8 @@ fn looks_like_a_path(model: &str) -> bool {
 }
 
 fn unknown(model: &str) -> ModelError {
-    let score = |name: &str| strsim::jaro_winkler(model, name);
-    let nearest = KNOWN_MODELS.iter().map(|known| known.name).max_by(|a, b| score(a).total_cmp(&score(b)));
-    let nearest = nearest.filter(|name| score(name) > 0.8).map(str::to_owned);
-    ModelError::Unknown { model: model.into(), nearest }
+    let nearest = nearest(model, KNOWN_MODELS.iter().map(|known| known.name));
+    ModelError::Unknown { model: model.into(), nearest: nearest.map(str::to_owned) }
 }
 
 #[cfg(test)]

@@ -78,6 +78,13 @@ impl Tokenizer {
         Ok(ids)
     }
 
+    /// Tokens of a text from its beginning, as [`Self::encode_from_start`] makes them by the tokenizer's own policy.
+    ///
+    /// A text that cannot be encoded counts as none: whoever asks for its tokens then is told why.
+    pub fn count_from_start(&self, text: &str) -> usize {
+        self.encode_from_start(text, BosPolicy::Auto).map_or(0, |ids| ids.len())
+    }
+
     /// Text of token ids, special tokens left out.
     ///
     /// # Errors

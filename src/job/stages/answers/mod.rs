@@ -7,7 +7,7 @@ mod save;
 use super::session::Session;
 use super::{Configuration, StageError, fit};
 use crate::cache::{CacheKind, Simulation};
-use crate::model::{BosPolicy, DecoderBackend, ModelError, Tokenizer};
+use crate::model::{DecoderBackend, ModelError, Tokenizer};
 use crate::precision::{PrecisionMap, PrecisionPair, equivalent_bits, storage_bits};
 use crate::quant::Scheme;
 use crate::score::{Configured, Question, Reply, answer, simulation};
@@ -70,8 +70,7 @@ impl<'a> Plan<'a> {
         let maps = configurations.iter().map(|configuration| session.map(configuration));
         let maps = maps.collect::<Result<_, _>>()?;
         let tokenizer = session.tokenizer()?;
-        let count =
-            |text: &str| tokenizer.encode_from_start(text, BosPolicy::Auto).map_or(0, |ids| ids.len());
+        let count = |text: &str| tokenizer.count_from_start(text);
         let found = answers::items(&request.spec, &count)?;
         let asked = encode::encode(found.items, session, &tokenizer)?;
         let longest = asked.questions.iter().map(Question::longest).max().unwrap_or(0);

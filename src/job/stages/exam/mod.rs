@@ -12,7 +12,7 @@ use super::session::Session;
 use super::{StageError, fit};
 use crate::cache::{CacheKind, Simulation};
 use crate::job::{AnswersSpec, Combine};
-use crate::model::{BosPolicy, Decoder, DecoderBackend, ModelError, Tokenizer, WeightType};
+use crate::model::{Decoder, DecoderBackend, ModelError, Tokenizer, WeightType};
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::score::{Configured, Objective, answer, simulation};
 use crate::select::DocumentLoss;
@@ -28,7 +28,7 @@ pub(super) fn check(session: &Session<'_>) -> Result<(), StageError> {
         return Ok(());
     };
     let tokenizer = session.tokenizer()?;
-    let count = |text: &str| tokenizer.encode_from_start(text, BosPolicy::Auto).map_or(0, |ids| ids.len());
+    let count = |text: &str| tokenizer.count_from_start(text);
     for split in [Split::Search, Split::Select, Split::Test] {
         Paper::read(session, spec, &tokenizer, split, &count)?;
     }
@@ -69,8 +69,7 @@ impl<'a, B: DecoderBackend> Exam<'a, B> {
         split: Split,
     ) -> Result<Self, StageError> {
         let tokenizer = session.tokenizer()?;
-        let count =
-            |text: &str| tokenizer.encode_from_start(text, BosPolicy::Auto).map_or(0, |ids| ids.len());
+        let count = |text: &str| tokenizer.count_from_start(text);
         let paper = Paper::read(session, spec, &tokenizer, split, &count)?;
         let scheme = &session.job.search_space.scheme;
         let simulation = simulation(decoder, scheme, paper.longest()).map_err(ModelError::from)?;
