@@ -24,8 +24,8 @@ pub(super) fn check(args: &CheckArgs, session: &Session<'_>) -> anyhow::Result<(
         return Err(UsageError { message, hint: Some(hint) }.into());
     }
     let max_loss = args.max_loss.unwrap_or(search.max_loss);
-    if !max_loss.is_finite() || max_loss < 0.0 {
-        let message = format!("`--max-loss` is {max_loss}, expected a number of at least 0");
+    if !max_loss.is_finite() {
+        let message = format!("`--max-loss` is {max_loss}, expected a finite number");
         return Err(UsageError { message, hint: None }.into());
     }
     let request = CheckRequest {
