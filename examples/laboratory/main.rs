@@ -7,6 +7,7 @@
 mod ablation;
 mod additive;
 mod bench;
+mod claims;
 mod folder;
 mod layers;
 mod proxy;
@@ -70,6 +71,12 @@ enum Experiment {
     Ablation(Searches),
     /// Searches with the three treatments of layers that are like no other
     Noise(Searches),
+    /// What the files of some jobs say of the paper's claims
+    Claims {
+        /// Folders of jobs
+        #[arg(required = true)]
+        jobs: Vec<PathBuf>,
+    },
 }
 
 #[derive(Args)]
@@ -159,5 +166,6 @@ fn run(experiment: &Experiment) -> anyhow::Result<String> {
         }
         Experiment::Ablation(searches) => searches.run("ablation", spaces::ablation),
         Experiment::Noise(searches) => searches.run("noise", spaces::noise),
+        Experiment::Claims { jobs } => jobs.iter().map(|job| claims::run(job)).collect(),
     }
 }

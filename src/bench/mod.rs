@@ -16,7 +16,7 @@ pub use measure::{Bench, measure};
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::cache::{CacheKind, Simulation};
 use crate::precision::PrecisionMap;
@@ -63,6 +63,12 @@ impl Serialize for Cell {
     }
 }
 
+impl<'de> Deserialize<'de> for Cell {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// A cache to measure.
 #[derive(Clone)]
 pub struct Contender {
@@ -77,7 +83,7 @@ pub struct Contender {
 }
 
 /// One contender in one cell.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchRow {
     /// Batch and length.
     pub cell: Cell,

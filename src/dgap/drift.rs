@@ -1,9 +1,10 @@
 //! How far a quantized step is from full precision, and how far a correction of it still is.
 //!
-//! The paper does not define its drift, so several are measured (**ours**). All are over the whole vocabulary: the
-//! candidates of either run stand alone, the other tokens are one bin, and what that bin hides was measured when
-//! the sheet was made. It is exact where the probability of the bin is unchanged, as it is for every corrector that
-//! keeps the mass of its candidates.
+//! The paper does not define its drift, so several are measured (**ours**), each over two partitions of the tokens:
+//! the K candidates and one bin for all others, which is what a corrector can act on and what it is trained for; and
+//! the whole vocabulary. For the latter the candidates of either run stand alone, the other tokens are one bin, and
+//! what that bin hides was measured when the sheet was made. It is exact where the probability of the bin is
+//! unchanged, as it is for every corrector that keeps the mass of its candidates.
 
 use super::sheet::Position;
 
@@ -32,15 +33,32 @@ impl Correction {
     }
 }
 
-/// The drift of one position.
+/// How far two distributions are from each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Drift {
+pub struct Distance {
     /// Jensen–Shannon divergence, bits: 0 to 1.
     pub js: f64,
     /// Total variation: 0 to 1.
     pub tv: f64,
     /// KL(full ‖ corrected), nats.
     pub kl: f64,
+}
+
+impl Distance {
+    /// Of probabilities `(full, corrected)`.
+    fn of(pairs: &[(f64, f64)]) -> Self {
+        let sum = |term: fn(f64, f64) -> f64| pairs.iter().map(|&(p, q)| term(p, q)).sum::<f64>();
+        Self { js: sum(js_term), tv: sum(|p, q| (p - q).abs() / 2.0), kl: sum(kl_term).max(0.0) }
+    }
+}
+
+/// The drift of one position.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Drift {
+    /// Over the K candidates and one bin for all other tokens.
+    pub bins: Distance,
+    /// Over the whole vocabulary.
+    pub whole: Distance,
     /// Whether the most likely token is another one.
     pub flip: bool,
     /// Share of the pairs of candidates whose order is not that of full precision.
@@ -53,11 +71,15 @@ pub struct Drift {
 pub fn drift(position: &Position<'_>, correction: &Correction) -> Drift {
     let bins = Bins::new(position, correction);
     let row = &position.row;
-    let sum = |term: fn(f64, f64) -> f64| bins.pairs.iter().map(|&(p, q)| term(p, q)).sum::<f64>();
+    let listed = Distance::of(&bins.pairs);
+    let whole = Distance {
+        js: listed.js + f64::from(row.js_rest),
+        tv: listed.tv + f64::from(row.tv_rest),
+        kl: (listed.kl + f64::from(row.kl_rest)).max(0.0),
+    };
     Drift {
-        js: sum(js_term) + f64::from(row.js_rest),
-        tv: sum(|p, q| (p - q).abs() / 2.0) + f64::from(row.tv_rest),
-        kl: (sum(kl_term) + f64::from(row.kl_rest)).max(0.0),
+        bins: Distance::of(&with_rest(bins.pairs[..correction.logits.len()].to_vec())),
+        whole,
         flip: bins.most_likely != position.full_ids[0],
         inversion: inversion(&correction.logits, position.full),
         nll: bins.log_sum - bins.next,
@@ -98,6 +120,13 @@ fn inversion(corrected: &[f64], full: &[f32]) -> f64 {
     f64::from(inverted) / f64::from(ordered.max(1))
 }
 
+/// Probabilities of some tokens, and what is missing to 1 behind them.
+fn with_rest(mut pairs: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let sums = pairs.iter().fold((0.0, 0.0), |sums, pair| (sums.0 + pair.0, sums.1 + pair.1));
+    pairs.push(((1.0 - sums.0).max(0.0), (1.0 - sums.1).max(0.0)));
+    pairs
+}
+
 /// Probabilities of the tokens that are listed and of all others together.
 struct Bins {
     /// `(full, corrected)`, the rest last.
@@ -127,8 +156,7 @@ impl Bins {
             let corrected = (other(position.full_quantized[at]) - log_sum).exp();
             pairs.push((full(position.full_logits[at]), corrected));
         }
-        let sums = pairs.iter().fold((0.0, 0.0), |sums, pair| (sums.0 + pair.0, sums.1 + pair.1));
-        pairs.push(((1.0 - sums.0).max(0.0), (1.0 - sums.1).max(0.0)));
+        let pairs = with_rest(pairs);
         let best = (0..position.ids.len())
             .max_by(|&a, &b| logit(a).total_cmp(&logit(b)).then(position.ids[b].cmp(&position.ids[a])));
         let rank = position.ids[..k].iter().position(|&id| id == row.next);
@@ -178,11 +206,23 @@ pub(super) mod tests {
         for held in [2, 3, 6] {
             let sheet = sheet(&Q, &P, held);
             let found = drift(&sheet.position(0), &Correction::none(&sheet.position(0), 2));
-            near(found.js, js);
-            near(found.kl, kl);
-            near(found.tv, tv);
+            near(found.whole.js, js);
+            near(found.whole.kl, kl);
+            near(found.whole.tv, tv);
             near(found.nll, -(0.4_f64.ln()));
             assert!(found.flip);
+        }
+    }
+
+    #[test]
+    fn a_corrector_answers_for_its_candidates_and_the_mass_of_the_others_alone() {
+        // The two candidates hold 0.4 and 0.3 of the quantized mass, 0.25 and 0.5 of the other.
+        let expected = js_term(0.25, 0.4) + js_term(0.5, 0.3) + js_term(0.25, 0.3);
+        for held in [2, 6] {
+            let sheet = sheet(&Q, &P, held);
+            let found = drift(&sheet.position(0), &Correction::none(&sheet.position(0), 2)).bins;
+            near(found.js, expected);
+            near(found.tv, (0.15 + 0.2 + 0.05) / 2.0);
         }
     }
 
@@ -216,8 +256,8 @@ pub(super) mod tests {
         let position = sheet.position(0);
         let logits = position.full.iter().map(|&z| f64::from(z) + 3.0).collect();
         let found = drift(&position, &Correction { logits, rest: 0.0 });
-        near(found.js, 0.0);
-        near(found.kl, 0.0);
+        near(found.whole.js, 0.0);
+        near(found.bins.kl, 0.0);
         near(found.nll, -(0.25_f64.ln()));
         assert!(!found.flip && found.inversion < 1e-12);
     }

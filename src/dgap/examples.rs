@@ -3,9 +3,9 @@ use burn::tensor::TensorData;
 
 use super::drift::{Correction, drift};
 use super::features::{Features, History, Step};
-use super::heads::Rows;
+use super::heads::{Detector, Rows};
 use super::loss::Target;
-use super::oracle::log_sum_of;
+use super::oracle::{Oracle, log_sum_of, oracle};
 use super::traced::Traced;
 
 /// Positions of some documents, laid out for training and for evaluation.
@@ -27,6 +27,8 @@ pub struct Examples<'a> {
     order: Vec<i32>,
     /// Whether the step has drifted: more than the limit, or another most likely token.
     pub drifted: Vec<bool>,
+    /// Bits of drift that full precision's order of the candidates would take away, 0 to 1.
+    reducible: Vec<f32>,
 }
 
 /// Weighted draws of the ranking loss; what comes later hardly matters to what is chosen.
@@ -34,7 +36,7 @@ const RANKED: usize = 10;
 
 impl<'a> Examples<'a> {
     /// All positions of the given documents, with `k` candidates each. A step has drifted if its Jensen–Shannon
-    /// divergence is above `limit` bits or its most likely token is another one.
+    /// divergence over candidates and rest is above `limit` bits or its most likely token is another one.
     pub fn new(traced: &'a Traced, documents: &[usize], k: usize, limit: f64) -> Self {
         let features = Features::new(k);
         let mut examples = Self {
@@ -48,6 +50,7 @@ impl<'a> Examples<'a> {
             rest: Vec::new(),
             order: Vec::new(),
             drifted: Vec::new(),
+            reducible: Vec::new(),
         };
         for &document in documents {
             let mut history = History::default();
@@ -84,7 +87,9 @@ impl<'a> Examples<'a> {
         order.sort_by(|&a, &b| full[b as usize].total_cmp(&full[a as usize]).then(a.cmp(&b)));
         self.order.extend(order);
         let now = drift(&position, &Correction::none(&position, k));
-        self.drifted.push(now.js > limit || now.flip);
+        self.drifted.push(now.bins.js > limit || now.flip);
+        let least = drift(&position, &oracle(&position, k, Oracle::Order));
+        self.reducible.push((now.bins.js - least.bins.js).clamp(0.0, 1.0) as f32);
     }
 
     /// How many there are.
@@ -183,10 +188,19 @@ impl<'a> Examples<'a> {
         }
     }
 
-    /// Whether each of some examples has drifted, as 1 and 0: `[n, 1]`.
-    pub fn labels<B: Backend>(&self, indices: &[usize], device: &B::Device) -> Tensor<B, 2> {
-        let labels: Vec<f32> =
-            indices.iter().map(|&index| f32::from(u8::from(self.drifted[index]))).collect();
+    /// What a detector should come to at some examples, `[n, 1]`: 1 where the step has drifted, else 0; or the bits
+    /// to be gained, which lie between.
+    pub fn labels<B: Backend>(
+        &self,
+        kind: Detector,
+        indices: &[usize],
+        device: &B::Device,
+    ) -> Tensor<B, 2> {
+        let label = |&index: &usize| match kind {
+            Detector::Gain => self.reducible[index],
+            Detector::Logistic | Detector::Mlp => f32::from(u8::from(self.drifted[index])),
+        };
+        let labels: Vec<f32> = indices.iter().map(label).collect();
         Tensor::from_data(TensorData::new(labels, [indices.len(), 1]), device)
     }
 }

@@ -1,6 +1,6 @@
 //! Figures of a corrector over many positions.
 
-use super::drift::{Correction, Drift, HARM, containment, drift};
+use super::drift::{Correction, Distance, Drift, HARM, containment, drift};
 use super::examples::Examples;
 use super::oracle::{Oracle, oracle};
 use super::sheet::Position;
@@ -8,19 +8,17 @@ use super::sheet::Position;
 /// Means over positions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Jensen–Shannon divergence, bits.
-    pub js: f64,
-    /// Total variation.
-    pub tv: f64,
-    /// KL, nats.
-    pub kl: f64,
+    /// Over the candidates and one bin for all other tokens.
+    pub bins: Distance,
+    /// Over the whole vocabulary.
+    pub whole: Distance,
     /// Share of flips.
     pub flips: f64,
     /// Share of inverted pairs.
     pub inversion: f64,
     /// exp of the mean negative log-likelihood.
     pub perplexity: f64,
-    /// Share of positions whose drift grew.
+    /// Share of positions whose drift over candidates and rest grew.
     pub harm: f64,
 }
 
@@ -29,11 +27,18 @@ impl Figures {
     pub fn of(before: &[Drift], after: &[Drift]) -> Self {
         let n = after.len().max(1) as f64;
         let mean = |value: fn(&Drift) -> f64| after.iter().map(value).sum::<f64>() / n;
-        let harmed = before.iter().zip(after).filter(|(before, after)| after.js - before.js > HARM);
+        let distance = |of: fn(&Drift) -> Distance| {
+            let sum = after.iter().map(of).fold(Distance::default(), |sum, one| Distance {
+                js: sum.js + one.js,
+                tv: sum.tv + one.tv,
+                kl: sum.kl + one.kl,
+            });
+            Distance { js: sum.js / n, tv: sum.tv / n, kl: sum.kl / n }
+        };
+        let harmed = before.iter().zip(after).filter(|(before, after)| after.bins.js - before.bins.js > HARM);
         Self {
-            js: mean(|drift| drift.js),
-            tv: mean(|drift| drift.tv),
-            kl: mean(|drift| drift.kl),
+            bins: distance(|drift| drift.bins),
+            whole: distance(|drift| drift.whole),
             flips: mean(|drift| f64::from(u8::from(drift.flip))),
             inversion: mean(|drift| drift.inversion),
             perplexity: mean(|drift| drift.nll).exp(),

@@ -19,6 +19,7 @@ pub struct Threshold {
     /// A step of this risk or more is corrected.
     pub risk: f64,
     /// What it was chosen for.
+    #[serde(with = "serde_yaml::with::singleton_map")]
     pub policy: Policy,
     /// Calibration positions.
     pub positions: usize,

@@ -133,7 +133,8 @@ impl<B: DecoderBackend> Training<'_, B> {
         Ok(Trained { head: Head { kind, weights }, epochs })
     }
 
-    /// Trains a detector of the steps that have drifted, the rarer kind counted for as much as the other.
+    /// Trains a detector: of the steps that have drifted, the rarer kind counted for as much as the other; or of the
+    /// bits to be gained, whose expectation the cross-entropy with labels between 0 and 1 comes to.
     ///
     /// # Errors
     /// As [`corrector`](Self::corrector).
@@ -141,18 +142,21 @@ impl<B: DecoderBackend> Training<'_, B> {
         let mut random = ChaCha8Rng::seed_from_u64(params.seed);
         let weights = kind.init(self.shape, &mut random);
         let device = self.device();
-        let positive_weight = positive_weight(self.train);
+        let positive_weight = match kind {
+            Detector::Gain => 1.0,
+            Detector::Logistic | Detector::Mlp => positive_weight(self.train),
+        };
         let features = |examples: &Examples<'_>, indices: &[usize]| {
             let rows = examples.rows(indices, false);
             TensorData::new(self.features.apply(&rows.features), [indices.len(), self.shape.features])
         };
         let step = |w: &[Tensor<Autodiff<B>, 2>], indices: &[usize], _: &mut ChaCha8Rng| {
             let features = Tensor::from_data(features(self.train, indices), &device);
-            cross_entropy(risk(kind, w, features), &self.train.labels(indices, &device), positive_weight)
+            cross_entropy(risk(kind, w, features), &self.train.labels(kind, indices, &device), positive_weight)
         };
         let judge = |w: &[Tensor<B, 2>], indices: &[usize]| {
             let features = Tensor::from_data(features(self.held_out, indices), &device);
-            let labels = self.held_out.labels(indices, &device);
+            let labels = self.held_out.labels(kind, indices, &device);
             cross_entropy(risk(kind, w, features), &labels, positive_weight) * indices.len() as f64
         };
         let start = Start { name: kind.to_string(), weights, decay: params.weight_decay, random };

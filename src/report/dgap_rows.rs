@@ -11,22 +11,31 @@ pub struct DgapRow {
     pub head: String,
     /// When it corrects.
     pub gate: DgapGate,
+    /// What the positions are of.
+    #[serde(default)]
+    pub text: DgapText,
     /// Documents of the test split.
     pub documents: usize,
     /// Their positions.
     pub positions: usize,
     /// Share of positions that are corrected.
     pub trigger_rate: f64,
-    /// Mean Jensen–Shannon divergence from full precision, bits.
+    /// Mean Jensen–Shannon divergence from full precision over the K candidates and one bin for all other tokens, bits.
     pub js: f64,
     /// Lower end of its 95 % interval over documents.
     pub js_low: Option<f64>,
     /// Upper end of its 95 % interval over documents.
     pub js_high: Option<f64>,
-    /// Mean total variation.
+    /// Mean total variation over the same.
     pub tv: f64,
-    /// Mean KL(full ‖ corrected), nats.
+    /// Mean KL(full ‖ corrected) over the same, nats.
     pub kl: f64,
+    /// Mean Jensen–Shannon divergence over the whole vocabulary, bits.
+    pub js_whole: f64,
+    /// Mean total variation over the whole vocabulary.
+    pub tv_whole: f64,
+    /// Mean KL(full ‖ corrected) over the whole vocabulary, nats.
+    pub kl_whole: f64,
     /// Share of positions whose most likely token is another one.
     pub flips: f64,
     /// Mean share of pairs of candidates in another order than at full precision.
@@ -61,6 +70,17 @@ pub struct DgapRow {
     pub multiply_adds: usize,
     /// Those of a corrected decode step, the detector's included, over those of the model's weights.
     pub relative_cost: f64,
+}
+
+/// What the positions are of that heads are judged on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DgapText {
+    /// What the full-precision model wrote.
+    #[default]
+    Continuation,
+    /// The prompts, each token after the first few.
+    Prompt,
 }
 
 /// When a head corrects.

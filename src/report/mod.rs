@@ -24,7 +24,7 @@ pub use analysis_file::{
     LemmaFindings, Moved,
 };
 pub use analysis_rows::{ChannelRow, KnockOutRow, LemmaRow, LemmaSource, PatternRow};
-pub use dgap_rows::{DgapControlRow, DgapFrontRow, DgapGate, DgapInversionRow, DgapRow};
+pub use dgap_rows::{DgapControlRow, DgapFrontRow, DgapGate, DgapInversionRow, DgapRow, DgapText};
 pub use files::{FileError, read_text, write_atomic, write_text};
 pub use precision_file::{ObjectiveRecord, PrecisionFile, Provenance};
 pub use rows::{

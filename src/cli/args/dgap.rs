@@ -61,7 +61,7 @@ pub(in crate::cli) struct DgapTrainArgs {
     /// Layers whose hidden states are read besides the last, counted from 0
     #[arg(long, value_name = "LAYER", value_delimiter = ',')]
     pub(in crate::cli) layers: Vec<usize>,
-    /// Learn from the prompts of the search split too, each token after the 32nd
+    /// Learn from the prompts too, each token after the 32nd
     #[arg(long)]
     pub(in crate::cli) prompts: bool,
     /// Learn from what the quantized model writes itself, too
@@ -141,6 +141,9 @@ pub(in crate::cli) struct DgapEvalArgs {
     /// Score a front with heads, each map with those of the nearest setting
     #[arg(long, value_name = "pareto.csv")]
     pub(in crate::cli) front: Option<PathBuf>,
+    /// Judge on the prompts of the test split as well, each token after the 32nd
+    #[arg(long)]
+    pub(in crate::cli) prompts: bool,
     /// Time decoding with heads: one lane, packed cache, 1,024 tokens
     #[arg(long)]
     pub(in crate::cli) speed: bool,

@@ -109,7 +109,7 @@ pub(in crate::cli) enum Command {
     Dgap(DgapCommand),
     /// Say why layers are sensitive: attention patterns, key outliers, the map a step lower
     Analyze(AnalyzeArgs),
-    /// Draw pareto.csv, sensitivity.csv, heads.csv or dgap.csv
+    /// Draw pareto.csv, sensitivity.csv, heads.csv, dgap.csv or the CSV of a bench
     Plot(PlotArgs),
     /// Write a job's results as one page to read: report.html
     Report(ReportArgs),
@@ -193,7 +193,7 @@ Examples:
   kvtune plot runs/smollm2-135m/kivi/pareto.csv                       writes pareto.svg beside it
   kvtune plot runs/smollm2-135m/kivi/sensitivity.csv -o errors.png")]
 pub(in crate::cli) struct PlotArgs {
-    /// pareto.csv, sensitivity.csv, heads.csv or dgap.csv
+    /// pareto.csv, sensitivity.csv, heads.csv, dgap.csv or what `kvtune bench --format csv` printed
     #[arg(value_name = "FILE.csv")]
     pub(in crate::cli) file: PathBuf,
     /// The figure, .svg or .png; without it beside the file, as SVG

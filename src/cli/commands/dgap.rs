@@ -44,6 +44,7 @@ fn eval(args: &DgapEvalArgs, session: &Session<'_>) -> anyhow::Result<()> {
         request: request(&args.settings)?,
         heads: args.heads.clone(),
         front: args.front.clone(),
+        prompts: args.prompts,
         speed: args.speed,
     };
     let outcome = session.with_context(false, |context| stages::dgap_eval(&evaluation, context))?;

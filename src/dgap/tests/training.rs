@@ -58,7 +58,7 @@ impl<'a> Made<'a> {
         let shifts = loaded.shifts(&self.test.rows(&indices, true));
         let shifts: Vec<f32> = shifts.iter().map(|shift| shift * factor).collect();
         let before = uncorrected(&self.test);
-        Figures::of(&before, &corrected(&self.test, &shifts)).js
+        Figures::of(&before, &corrected(&self.test, &shifts)).bins.js
     }
 }
 
@@ -68,8 +68,8 @@ fn trained_correctors_lower_drift_and_turned_around_they_raise_it() {
     let traced = traced(&folder.path().join("trace.safetensors"));
     let (made, readout) = (Made::new(&traced), readout());
     let before = uncorrected(&made.test);
-    let none = Figures::of(&before, &before).js;
-    let oracle = Figures::of(&before, &with_oracle(&made.test, Oracle::Order)).js;
+    let none = Figures::of(&before, &before).bins.js;
+    let oracle = Figures::of(&before, &with_oracle(&made.test, Oracle::Order)).bins.js;
     // The error is one vector for all steps: a bias per token, C1 and C3 can know it.
     for (kind, share) in [(Corrector::TokenBias, 0.6), (Corrector::C1, 0.4), (Corrector::C3, 0.5)] {
         let trained = made.training(&readout).corrector(kind, &PARAMS).expect("trained");

@@ -1,6 +1,6 @@
 //! `dgap.csv`: what is left of the drift by the share of steps that are corrected, a panel a setting.
 
-use crate::report::dgap_rows::{DgapGate, DgapRow};
+use crate::report::dgap_rows::{DgapGate, DgapRow, DgapText};
 
 use super::Context;
 use super::figure::{Align, Figure, Frame, Point, Text};
@@ -21,9 +21,10 @@ const COLORS: [Color; 6] = [SKY, ORANGE, PURPLE, GREEN, BLUE, VERMILION];
 
 /// Drift over the share of corrected steps, for each corrector, between no correction and the oracles.
 pub(super) fn figure(rows: &[DgapRow], context: &Context) -> Figure {
-    let mut settings: Vec<(&str, &str)> = Vec::new();
+    let panel = |row: &DgapRow| (row.setting.clone(), row.trained_on.clone(), row.text);
+    let mut settings = Vec::new();
     for row in rows {
-        let setting = (&row.setting[..], &row.trained_on[..]);
+        let setting = panel(row);
         if !settings.contains(&setting) {
             settings.push(setting);
         }
@@ -31,18 +32,23 @@ pub(super) fn figure(rows: &[DgapRow], context: &Context) -> Figure {
     let height = TOP + settings.len() as f64 * (HEIGHT + GAP);
     let mut figure = Figure::new(WIDTH, height);
     figure.text(Text::new(context.title("Drift with DGAP"), (LEFT, 26.0), Align::Left, 16.0, INK).bold());
-    for (index, &(setting, trained_on)) in settings.iter().enumerate() {
-        let of_panel = |row: &&DgapRow| row.setting == setting && row.trained_on == trained_on;
+    for (index, setting) in settings.iter().enumerate() {
+        let of_panel = |row: &&DgapRow| panel(row) == *setting;
         let top = TOP + index as f64 * (HEIGHT + GAP);
         let frame = Frame { left: LEFT, top, right: RIGHT, bottom: top + HEIGHT };
-        let name = if setting == trained_on {
-            setting.to_owned()
-        } else {
-            format!("{setting}, heads trained on {trained_on}")
-        };
+        let name = title(setting);
         Panel::new(rows.iter().filter(of_panel).collect(), frame).draw(&name, &mut figure);
     }
     figure
+}
+
+fn title((setting, trained_on, text): &(String, String, DgapText)) -> String {
+    let heads = if setting == trained_on { String::new() } else { format!(", heads trained on {trained_on}") };
+    let on = match text {
+        DgapText::Continuation => "",
+        DgapText::Prompt => ", on the prompts",
+    };
+    format!("{setting}{heads}{on}")
 }
 
 /// The rows of one setting, and where they are drawn.

@@ -1,9 +1,11 @@
-//! Figures from the CSV files: the Pareto front, the error of each layer at each pair, what DGAP leaves of drift.
+//! Figures from the CSV files: the Pareto front, the error of each layer at each pair, what DGAP leaves of drift,
+//! how long a step takes.
 //!
 //! A figure is first a list of shapes (`figure`), then drawn by plotters' SVG or bitmap backend (`draw`), so
 //! both formats show the same. Text in PNGs and all text widths come from the embedded font; SVGs name it first.
 
 mod attention;
+mod bench;
 mod dgap;
 mod draw;
 mod figure;
@@ -25,6 +27,7 @@ pub(in crate::report) use scale::short;
 
 use std::path::{Path, PathBuf};
 
+use crate::bench::BenchRow;
 use crate::job::{Job, Overrides};
 use crate::score::Objective;
 
@@ -44,7 +47,7 @@ pub enum PlotError {
     #[error(transparent)]
     File(#[from] FileError),
     /// A file whose columns are of none of the known kinds.
-    #[error("`{}` has the columns of no file that can be plotted, expected those of `pareto.csv`, `sensitivity.csv`, `heads.csv` or `dgap.csv`",
+    #[error("`{}` has the columns of no file that can be plotted, expected those of `pareto.csv`, `sensitivity.csv`, `heads.csv`, `dgap.csv` or of `kvtune bench --format csv`",
         path.display())]
     Columns {
         /// The file.
@@ -94,7 +97,8 @@ impl PlotError {
     }
 }
 
-/// Draws `pareto.csv`, `sensitivity.csv`, `heads.csv` or `dgap.csv`, told apart by their columns, as SVG or PNG by the ending of `out`.
+/// Draws `pareto.csv`, `sensitivity.csv`, `heads.csv`, `dgap.csv` or what `kvtune bench --format csv` printed, told
+/// apart by their columns, as SVG or PNG by the ending of `out`.
 ///
 /// Where `run.yaml` and `job.yaml` stand beside the rows, the figure names the model, the objective and the limit.
 ///
@@ -108,6 +112,7 @@ pub fn plot(rows: &Path, out: &Path) -> Result<(), PlotError> {
         Kind::Dgap => dgap::figure(&read_dgap(rows)?, &context),
         Kind::Sensitivity => heatmap::figure(&read_sensitivity(rows)?, &context),
         Kind::Heads => heads::figure(&read_heads(rows)?, &context),
+        Kind::Bench => bench::figure(&read_bench(rows)?, &context),
     };
     write(&figure, format, out)
 }
@@ -151,6 +156,7 @@ enum Kind {
     Pareto,
     Sensitivity,
     Heads,
+    Bench,
 }
 
 impl Kind {
@@ -164,6 +170,7 @@ impl Kind {
             () if has(&["map", "role", "search_loss"]) => Ok(Self::Pareto),
             () if has(&["layer", "pair", "e_o_l1"]) && !has(&["head"]) => Ok(Self::Sensitivity),
             () if has(&["layer", "head", "concentration", "e_o_l1"]) => Ok(Self::Heads),
+            () if has(&["cell", "configuration", "step_ms"]) => Ok(Self::Bench),
             () => Err(PlotError::Columns { path: rows.to_owned() }),
         }
     }
@@ -250,6 +257,20 @@ fn read_heads(path: &Path) -> Result<Vec<PatternRow>, PlotError> {
     refuse_empty(path, rows.len())?;
     for (i, row) in rows.iter().enumerate() {
         refuse_not_finite(path, i + 1, &[("concentration", Some(row.concentration))])?;
+    }
+    Ok(rows)
+}
+
+fn read_bench(path: &Path) -> Result<Vec<BenchRow>, PlotError> {
+    let rows: Vec<BenchRow> = read_csv(path)?;
+    refuse_empty(path, rows.len())?;
+    for (i, row) in rows.iter().enumerate() {
+        let columns = [
+            ("step_ms", Some(row.step_ms)),
+            ("step_ms_least", Some(row.step_ms_least)),
+            ("step_ms_greatest", Some(row.step_ms_greatest)),
+        ];
+        refuse_not_finite(path, i + 1, &columns)?;
     }
     Ok(rows)
 }

@@ -3,15 +3,15 @@ use std::path::PathBuf;
 use super::super::session::Session;
 use super::super::{Outcome, StageError};
 use super::measures::{self, Splits};
-use super::{DgapEvaluation, cost::Cost, folder, front, setting, speed, trace, traces};
+use super::{DgapEvaluation, cost::Cost, folder, front, more, setting, speed, trace, traces};
 use crate::dgap::drift::Drift;
 use crate::dgap::heads::{Detector, Head, Readout};
 use crate::dgap::judge::{Figures, contained, corrected, gated, uncorrected, with_oracle};
 use crate::dgap::{DgapError, Examples, Heads, Loaded, Oracle, Setting, Threshold, Traced, detection};
 use crate::model::{Decoder, DecoderBackend, WeightType};
-use crate::report::{DgapGate, DgapRow, write_csv};
+use crate::report::{DgapGate, DgapRow, DgapText, write_csv};
 use crate::select::{Bootstrap, DocumentLoss, Estimate, estimate};
-use crate::trace::Trace;
+use crate::trace::{Split, Trace};
 
 /// Judges the heads of each setting, and heads of others on it.
 pub(super) fn run<B: DecoderBackend>(
@@ -27,13 +27,22 @@ pub(super) fn run<B: DecoderBackend>(
     let decoder = session.decoder::<B>(WeightType::F32)?;
     let readout = Readout::new(decoder.head_weight());
     let work = Work { session, trace: &trace, decoder: &decoder, readout: &readout };
+    let test: Vec<_> = trace.split(Split::Test).cloned().collect();
+    let test = Trace { meta: trace.meta.clone(), documents: test };
+    let prompts = match request.prompts {
+        true => Some(more::test_prompts(session, &decoder, &trace)?),
+        false => None,
+    };
     let (mut rows, mut outcome) = (Vec::new(), Outcome::default());
     if others.is_empty() && own.iter().all(Option::is_none) {
         return Err(no_heads(session));
     }
     for (setting, own) in settings.iter().zip(&own) {
         for heads in own.iter().chain(&others) {
-            let found = work.judge(setting, heads)?;
+            let mut found = work.judge(setting, heads, &test, DgapText::Continuation)?;
+            if let Some(prompts) = &prompts {
+                found.extend(work.judge(setting, heads, prompts, DgapText::Prompt)?);
+            }
             outcome.summary.extend(found.iter().filter_map(line));
             rows.extend(found);
         }
@@ -98,9 +107,19 @@ pub(super) struct Work<'a, B: DecoderBackend> {
 }
 
 impl<B: DecoderBackend> Work<'_, B> {
-    fn judge(&self, setting: &Setting, named: &Named) -> Result<Vec<DgapRow>, StageError> {
+    fn judge(
+        &self,
+        setting: &Setting,
+        named: &Named,
+        trace: &Trace,
+        text: DgapText,
+    ) -> Result<Vec<DgapRow>, StageError> {
         let about = &named.heads.about;
-        let traced = traces::traced(self.session, self.decoder, self.trace, setting, &about.layers, "")?;
+        let suffix = match text {
+            DgapText::Continuation => "-test",
+            DgapText::Prompt => "-test-prompts",
+        };
+        let traced = traces::traced(self.session, self.decoder, trace, setting, &about.layers, suffix)?;
         let documents = Splits::of(&traced).test;
         let examples = Examples::new(&traced, &documents, about.shape.top_k, about.drift_limit);
         if examples.is_empty() {
@@ -111,9 +130,10 @@ impl<B: DecoderBackend> Work<'_, B> {
         let judge = Judge {
             setting,
             named,
+            text,
             bootstrap: Bootstrap { seed: about.training.seed, ..Bootstrap::default() },
             top: contained(&examples),
-            least: Figures::of(&before, &oracle).js,
+            least: Figures::of(&before, &oracle).bins.js,
             before,
             examples: &examples,
             traced: &traced,
@@ -127,6 +147,7 @@ impl<B: DecoderBackend> Work<'_, B> {
 struct Judge<'a> {
     setting: &'a Setting,
     named: &'a Named,
+    text: DgapText,
     bootstrap: Bootstrap,
     top: [f64; 3],
     before: Vec<Drift>,
@@ -189,22 +210,26 @@ impl Judge<'_> {
 
     fn row(&self, head: &str, gate: DgapGate, rate: f64, after: &[Drift]) -> Result<DgapRow, StageError> {
         let figures = Figures::of(&self.before, after);
-        let interval = self.interval(|index| Some(after[index].js))?;
-        let gain = Figures::of(&self.before, &self.before).js - self.least;
-        let recovered = Figures::of(&self.before, &self.before).js - figures.js;
+        let interval = self.interval(|index| Some(after[index].bins.js))?;
+        let before = Figures::of(&self.before, &self.before).bins.js;
+        let (gain, recovered) = (before - self.least, before - figures.bins.js);
         Ok(DgapRow {
             setting: self.setting.name.clone(),
             trained_on: self.named.heads.about.setting.name.clone(),
             head: head.to_owned(),
             gate,
+            text: self.text,
             documents: self.documents(),
             positions: after.len(),
             trigger_rate: rate,
-            js: figures.js,
+            js: figures.bins.js,
             js_low: interval.map(|interval| interval.low),
             js_high: interval.map(|interval| interval.high),
-            tv: figures.tv,
-            kl: figures.kl,
+            tv: figures.bins.tv,
+            kl: figures.bins.kl,
+            js_whole: figures.whole.js,
+            tv_whole: figures.whole.tv,
+            kl_whole: figures.whole.kl,
             flips: figures.flips,
             inversion: figures.inversion,
             perplexity: figures.perplexity,
@@ -232,7 +257,8 @@ impl Judge<'_> {
             let found = detection(&risks, &self.examples.drifted);
             row.auroc = found.map(|found| found.auroc);
             row.auprc = found.map(|found| found.auprc);
-            row.ece = found.map(|found| found.ece);
+            // Bits to be gained are no probability of drift.
+            row.ece = found.map(|found| found.ece).filter(|_| head.kind != Detector::Gain);
         }
         Ok(row)
     }
@@ -249,7 +275,7 @@ impl Judge<'_> {
     }
 
     fn documents(&self) -> usize {
-        self.traced.documents(|entry| entry.split == crate::trace::Split::Test).len()
+        self.traced.documents(|entry| entry.split == Split::Test).len()
     }
 
     /// The mean of a value over the positions that have it, with an interval over documents; `None` where none has.
@@ -279,7 +305,11 @@ fn share<T>(values: &[T], is: impl Fn(&T) -> bool) -> f64 {
 /// What is worth reading at once; the rest is in the file.
 fn line(row: &DgapRow) -> Option<String> {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-    let at = format!("{:<6} {:<12}", row.setting, row.head);
+    let on = match row.text {
+        DgapText::Continuation => "",
+        DgapText::Prompt => " on prompts",
+    };
+    let at = format!("{:<6} {:<12}{on}", row.setting, row.head);
     let drift =
         format!("JS {:.4} bits, flips {}, perplexity {:.3}", row.js, percent(row.flips), row.perplexity);
     let recovery = row.recovery.map_or(String::new(), |share| format!(", recovers {}", percent(share)));
@@ -291,8 +321,9 @@ fn line(row: &DgapRow) -> Option<String> {
             percent(row.top_5),
             percent(row.top_10)
         )),
-        DgapGate::Never => row.auroc.zip(row.ece).map(|(auroc, ece)| {
-            format!("{:<6} {} AUROC {auroc:.3}, calibration error {ece:.3}", row.setting, row.head)
+        DgapGate::Never => row.auroc.map(|auroc| {
+            let error = row.ece.map_or(String::new(), |ece| format!(", calibration error {ece:.3}"));
+            format!("{:<6} {}{on} AUROC {auroc:.3}{error}", row.setting, row.head)
         }),
         DgapGate::Always => Some(format!("{at} always {drift}{recovery}, harm {}", percent(row.harm))),
         DgapGate::Gated => Some(format!(

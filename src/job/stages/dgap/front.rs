@@ -79,7 +79,7 @@ fn score<B: DecoderBackend>(
     let full = nll_full(&examples);
     let loss = |figures: Figures| match objective {
         Objective::Flips => figures.flips,
-        Objective::Kl => figures.kl,
+        Objective::Kl => figures.whole.kl,
         // Heads are judged under teacher forcing, which marks no answers.
         Objective::Nll | Objective::Accuracy => figures.perplexity.ln() - full,
     };

@@ -1,9 +1,11 @@
+use super::more::source;
 use crate::dgap::{Examples, Loaded, Traced};
 use crate::model::DecoderBackend;
 use crate::trace::Split;
 
 /// Which documents heads are trained, held to and judged on (**ours**): `search` trains; of `select`, every other
-/// document says when to stop and the others calibrate the threshold; `test` is only read for the figures.
+/// document says when to stop and the others calibrate the threshold, what was made of a prompt going where its
+/// document goes; `test` is only read for the figures.
 pub(super) struct Splits {
     pub(super) train: Vec<usize>,
     pub(super) held_out: Vec<usize>,
@@ -14,15 +16,14 @@ pub(super) struct Splits {
 impl Splits {
     pub(super) fn of(traced: &Traced) -> Self {
         let of = |split: Split| traced.documents(|entry| entry.split == split);
-        let every_other =
-            |documents: &[usize], from: usize| documents.iter().copied().skip(from).step_by(2).collect();
+        let id = |document: usize| &traced.meta.documents[document].id[..];
         let select = of(Split::Select);
-        Self {
-            train: of(Split::Search),
-            held_out: every_other(&select, 0),
-            calibration: every_other(&select, 1),
-            test: of(Split::Test),
-        }
+        let sources: Vec<&str> =
+            select.iter().map(|&document| id(document)).filter(|id| source(id) == *id).collect();
+        let place = |document: usize| sources.iter().position(|own| *own == source(id(document)));
+        let is_even = |&document: &usize| place(document).is_some_and(|at| at.is_multiple_of(2));
+        let (held_out, calibration) = select.into_iter().partition(is_even);
+        Self { train: of(Split::Search), held_out, calibration, test: of(Split::Test) }
     }
 }
 

@@ -62,6 +62,8 @@ pub struct DgapEvaluation {
     pub heads: Vec<PathBuf>,
     /// The front to score with heads.
     pub front: Option<PathBuf>,
+    /// Whether the test split's prompts are judged on as well.
+    pub prompts: bool,
     /// Whether decoding with heads is timed.
     pub speed: bool,
 }

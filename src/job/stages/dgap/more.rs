@@ -15,7 +15,8 @@ use crate::trace::{Document, EncodedPrompt, RecordError, Split, Trace, record_co
 /// Where more positions come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MorePositions {
-    /// The prompts of the search split: each is a short prompt of its own, which the rest of it continues.
+    /// The prompts themselves: the first tokens of each are a short prompt, which the rest of it continues. Those of
+    /// the search split are learned from, those of the select split stop training and set the threshold.
     pub prompts: bool,
     /// What the quantized model itself writes after the prompts of the search split.
     pub own_text: bool,
@@ -32,10 +33,19 @@ impl MorePositions {
 /// Tokens of a prompt that stay a prompt.
 const KEPT: usize = 32;
 
+/// What the names of documents end in that were made from another one's prompt.
+const PROMPT: &str = "-prompt";
+const OWN: &str = "-own";
+
+/// The document that a document was made from, or itself.
+pub(super) fn source(id: &str) -> &str {
+    id.strip_suffix(PROMPT).or_else(|| id.strip_suffix(OWN)).unwrap_or(id)
+}
+
 /// A text to record: what is given, and what follows.
 type Text = (EncodedPrompt, Vec<u32>);
 
-/// The trace with more documents on its search split, scored at full precision as all others are.
+/// The trace with more documents, scored at full precision as all others are.
 pub(super) fn extended<B: DecoderBackend>(
     session: &Session<'_>,
     decoder: &Decoder<B>,
@@ -45,11 +55,31 @@ pub(super) fn extended<B: DecoderBackend>(
 ) -> Result<Trace, StageError> {
     let mut texts = Vec::new();
     if more.prompts {
-        texts.extend(trace.split(Split::Search).filter_map(own_prompt));
+        texts.extend(trace.split(Split::Search).chain(trace.split(Split::Select)).filter_map(own_prompt));
     }
     if more.own_text {
         texts.extend(own_text(session, decoder, trace, setting)?);
     }
+    let documents = trace.documents.iter().cloned().chain(record(session, decoder, trace, &texts)?).collect();
+    Ok(Trace { meta: trace.meta.clone(), documents })
+}
+
+/// The prompts of the test split as documents, and nothing else.
+pub(super) fn test_prompts<B: DecoderBackend>(
+    session: &Session<'_>,
+    decoder: &Decoder<B>,
+    trace: &Trace,
+) -> Result<Trace, StageError> {
+    let texts: Vec<Text> = trace.split(Split::Test).filter_map(own_prompt).collect();
+    Ok(Trace { meta: trace.meta.clone(), documents: record(session, decoder, trace, &texts)? })
+}
+
+fn record<B: DecoderBackend>(
+    session: &Session<'_>,
+    decoder: &Decoder<B>,
+    trace: &Trace,
+    texts: &[Text],
+) -> Result<Vec<Document>, StageError> {
     let (observer, meta) = (session.observer(), &trace.meta);
     observer.begin("record more", texts.len() as u64, "documents");
     let documents = in_order(session.context.threads, texts.len(), |index| {
@@ -66,8 +96,7 @@ pub(super) fn extended<B: DecoderBackend>(
     })?;
     let positions: usize = documents.iter().map(Document::positions).sum();
     observer.end(&format!("{} more documents, {positions} positions", documents.len()));
-    let documents = trace.documents.iter().cloned().chain(documents).collect();
-    Ok(Trace { meta: meta.clone(), documents })
+    Ok(documents)
 }
 
 fn prompt(document: &Document, ending: &str, tokens: &[u32]) -> EncodedPrompt {
@@ -82,7 +111,7 @@ fn prompt(document: &Document, ending: &str, tokens: &[u32]) -> EncodedPrompt {
 /// A prompt as a short prompt and what follows, if anything does.
 fn own_prompt(document: &Document) -> Option<Text> {
     let tokens = &document.tokens[..document.prompt_len];
-    (tokens.len() > KEPT).then(|| (prompt(document, "-prompt", &tokens[..KEPT]), tokens[KEPT..].to_vec()))
+    (tokens.len() > KEPT).then(|| (prompt(document, PROMPT, &tokens[..KEPT]), tokens[KEPT..].to_vec()))
 }
 
 /// What the model writes with a quantized cache, greedily.
@@ -116,7 +145,7 @@ fn own_text<B: DecoderBackend>(
     observer.end(&format!("{} tokens", written.iter().map(Vec::len).sum::<usize>()));
     let text = |(document, text): (&&Document, Vec<u32>)| {
         let tokens = &document.tokens[..document.prompt_len];
-        (prompt(document, "-own", tokens), text)
+        (prompt(document, OWN, tokens), text)
     };
     Ok(documents.iter().zip(written).map(text).collect())
 }

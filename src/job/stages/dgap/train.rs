@@ -6,8 +6,8 @@ use super::measures::{self, Splits};
 use super::{DgapTraining, MorePositions, folder, more, setting, trace, traces};
 use crate::dgap::heads::{Corrector, Detector, Head, Readout, Shape, Standard};
 use crate::dgap::{
-    About, DgapError, Epoch, Examples, Features, HeadRecord, Heads, Loaded, Setting, Threshold, Traced,
-    Trained, Training,
+    About, DgapError, Epoch, Examples, Features, HeadRecord, Heads, Loaded, Policy, Setting, Threshold,
+    Traced, Trained, Training,
 };
 use crate::model::{DecoderBackend, WeightType};
 use crate::parallel::in_order;
@@ -195,7 +195,7 @@ impl<B: DecoderBackend> Work<'_, B> {
             shape: self.shape(),
             features: Features::new(self.request.top_k).names(),
             drift_limit: self.request.drift_limit,
-            detector: Detector::Mlp,
+            detector: deciding(policy),
             corrector: best.unwrap_or(Corrector::Temperature),
             threshold: Threshold { risk: 0.0, policy, positions: 0, positives: 0 },
             training: self.request.params,
@@ -219,6 +219,14 @@ impl<B: DecoderBackend> Work<'_, B> {
             self.session.observer().warn(&warning);
         }
         heads
+    }
+}
+
+/// A rate of corrections is best spent where most is gained; a promise on drifted steps needs the risk of drift.
+fn deciding(policy: Policy) -> Detector {
+    match policy {
+        Policy::TriggerRate(_) => Detector::Gain,
+        Policy::MissedDrift(_) => Detector::Mlp,
     }
 }
 
