@@ -21,7 +21,10 @@ pub(crate) fn run(folder: &Path) -> anyhow::Result<String> {
     line("e_v, the same", errors.means(|row| row.e_v_l1));
     line("e_o, the same", errors.means(|row| row.e_o_l1));
     line("e_a, from KV8 to KV4 and from KV4 to KV2, as factors", errors.growth());
-    line("layers in which lower keys cost more e_o than lower values, at 8 and 4, 4 and 2 bits", errors.keys_first());
+    line(
+        "layers in which lower keys cost more e_o than lower values, at 8 and 4, 4 and 2 bits",
+        errors.keys_first(),
+    );
     line("those in which lower values cost more", errors.values_first());
     line("most sensitive layers at KV4 by e_o", errors.most_sensitive("KV4"));
     line("the largest e_o of a layer as a multiple of the median layer's, KV4", errors.spread("KV4"));
@@ -142,7 +145,10 @@ fn mixed_against_uniform(rows: &[ParetoRow], line: &mut impl FnMut(&str, Option<
         let seen = best.filter(|best| loss(best).is_finite()).map(|best| {
             format!("{:.4} against {:.4}, at {:.2} bits", loss(best), loss(row), best.equivalent_bits)
         });
-        line(&format!("loss on the select split of the front's best map of no more bits than {}", row.map), seen);
+        line(
+            &format!("loss on the select split of the front's best map of no more bits than {}", row.map),
+            seen,
+        );
     }
 }
 

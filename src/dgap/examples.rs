@@ -190,12 +190,7 @@ impl<'a> Examples<'a> {
 
     /// What a detector should come to at some examples, `[n, 1]`: 1 where the step has drifted, else 0; or the bits
     /// to be gained, which lie between.
-    pub fn labels<B: Backend>(
-        &self,
-        kind: Detector,
-        indices: &[usize],
-        device: &B::Device,
-    ) -> Tensor<B, 2> {
+    pub fn labels<B: Backend>(&self, kind: Detector, indices: &[usize], device: &B::Device) -> Tensor<B, 2> {
         let label = |&index: &usize| match kind {
             Detector::Gain => self.reducible[index],
             Detector::Logistic | Detector::Mlp => f32::from(u8::from(self.drifted[index])),

@@ -24,6 +24,10 @@ pub struct LossWeights {
     pub divergence: Divergence,
     /// Of the listwise ranking loss.
     pub ranking: f64,
+    /// Of the mean square by which corrections of C3 miss full precision's logits, all candidates counting alike. It
+    /// says something of every candidate where a divergence hears of the likely ones alone, so that the head of most
+    /// weights learns less by heart.
+    pub margins: f64,
     /// Of the mean square of corrections.
     pub size: f64,
     /// Of the same at quiet steps, on top.
@@ -32,7 +36,7 @@ pub struct LossWeights {
 
 impl Default for LossWeights {
     fn default() -> Self {
-        Self { divergence: Divergence::Kl, ranking: 0.05, size: 1e-3, quiet: 0.05 }
+        Self { divergence: Divergence::Kl, ranking: 0.05, margins: 0.05, size: 1e-3, quiet: 0.05 }
     }
 }
 
@@ -68,8 +72,11 @@ pub fn loss<B: Backend>(
         Divergence::Kl => kl(logits.clone(), target),
         Divergence::Js => js(logits.clone(), target),
     };
-    let size = delta.powi_scalar(2).mean_dim(1) * (target.quiet.clone() * weights.quiet + weights.size);
-    let loss = (main + size).mean();
+    let size = delta.clone().powi_scalar(2).mean_dim(1) * (target.quiet.clone() * weights.quiet + weights.size);
+    let mut loss = (main + size).mean();
+    if weights.margins > 0.0 {
+        loss = loss + missed(margins, delta, target).mean() * weights.margins;
+    }
     if weights.ranking > 0.0 { loss + ranking(logits, target).mean() * weights.ranking } else { loss }
 }
 
@@ -97,6 +104,12 @@ pub fn js<B: Backend>(logits: Tensor<B, 2>, target: &Target<B>) -> Tensor<B, 2> 
         (of_p + q * (log_q - middle)) * (0.5 / std::f64::consts::LN_2)
     };
     term(&target.p, inside).sum_dim(1) + term(&target.p_rest, rest)
+}
+
+/// Mean square of what is missing to the logits aimed at, a constant left out: `[n, 1]`.
+fn missed<B: Backend>(margins: &Tensor<B, 2>, delta: Tensor<B, 2>, target: &Target<B>) -> Tensor<B, 2> {
+    let missing = target.p.clone().clamp_min(FLOOR).log() - margins.clone() - delta;
+    (missing.clone() - missing.mean_dim(1)).powi_scalar(2).mean_dim(1)
 }
 
 /// How unlikely full precision's order is when candidates are drawn one after the other without replacement

@@ -55,8 +55,8 @@ pub(super) fn log_sum_of(logits: &[f32]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::drift::{Drift, drift};
     use super::super::drift::tests::sheet;
+    use super::super::drift::{Drift, drift};
     use super::*;
 
     #[test]

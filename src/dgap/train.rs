@@ -34,7 +34,7 @@ pub struct TrainParams {
     pub learning_rate: f64,
     /// Share of each weight that a step at rate 1 takes away.
     pub weight_decay: f64,
-    /// Share of the hidden channels that a training position does not see.
+    /// Share of the hidden channels, and of C3's inner units, that a training position does not see.
     pub dropout: f64,
     /// The loss of correctors.
     pub loss: LossWeights,
@@ -48,12 +48,12 @@ impl Default for TrainParams {
     fn default() -> Self {
         Self {
             seed: 0,
-            epochs: 40,
-            patience: 6,
+            epochs: 12,
+            patience: 4,
             batch: 128,
             learning_rate: 1e-3,
             weight_decay: 0.02,
-            dropout: 0.1,
+            dropout: 0.3,
             loss: LossWeights::default(),
             bounds: Bounds::default(),
             sizes: Sizes::default(),
@@ -118,12 +118,13 @@ impl<B: DecoderBackend> Training<'_, B> {
         let device = self.device();
         let readout = self.readout.map(Tensor::<Autodiff<B>, 2>::from_inner);
         let step = |w: &[Tensor<Autodiff<B>, 2>], indices: &[usize], random: &mut ChaCha8Rng| {
-            let input = self.input::<Autodiff<B>>(self.train, indices, kind, Some((params.dropout, random)));
+            let mut input = self.input::<Autodiff<B>>(self.train, indices, kind);
+            self.hide(&mut input, kind, params, random);
             let delta = bounded(correct(kind, w, &input, &readout), &input.margins, params.bounds);
-            loss(&input.margins, delta, &self.train.target(indices, &device), params.loss)
+            loss(&input.margins, delta, &self.train.target(indices, &device), weights_of(kind, params.loss))
         };
         let judge = |w: &[Tensor<B, 2>], indices: &[usize]| {
-            let input = self.input::<B>(self.held_out, indices, kind, None);
+            let input = self.input::<B>(self.held_out, indices, kind);
             let delta = bounded(correct(kind, w, &input, self.readout), &input.margins, params.bounds);
             js(input.margins + delta, &self.held_out.truth(indices, &device)).sum()
         };
@@ -152,7 +153,11 @@ impl<B: DecoderBackend> Training<'_, B> {
         };
         let step = |w: &[Tensor<Autodiff<B>, 2>], indices: &[usize], _: &mut ChaCha8Rng| {
             let features = Tensor::from_data(features(self.train, indices), &device);
-            cross_entropy(risk(kind, w, features), &self.train.labels(kind, indices, &device), positive_weight)
+            cross_entropy(
+                risk(kind, w, features),
+                &self.train.labels(kind, indices, &device),
+                positive_weight,
+            )
         };
         let judge = |w: &[Tensor<B, 2>], indices: &[usize]| {
             let features = Tensor::from_data(features(self.held_out, indices), &device);
@@ -175,21 +180,26 @@ impl<B: DecoderBackend> Training<'_, B> {
         examples: &Examples<'_>,
         indices: &[usize],
         kind: Corrector,
-        dropout: Option<(f64, &mut ChaCha8Rng)>,
     ) -> Input<C> {
         let rows = examples.rows(indices, kind.reads_hidden());
-        let device = self.device();
-        let mut input = Input::new(&rows, self.shape, self.features, self.hidden, &device);
-        if let (Some(hidden), Some((rate, random))) =
-            (input.hidden.clone(), dropout.filter(|(rate, _)| *rate > 0.0))
-        {
-            let [n, width] = hidden.dims();
-            let keep = 1.0 - rate;
-            let mask = |_| if random.random::<f64>() < keep { (1.0 / keep) as f32 } else { 0.0 };
-            let mask: Vec<f32> = (0..n * width).map(mask).collect();
-            input.hidden = Some(hidden * Tensor::from_data(TensorData::new(mask, [n, width]), &device));
+        Input::new(&rows, self.shape, self.features, self.hidden, &self.device())
+    }
+
+    /// Hides a share of what a training step reads of hidden states, and of C3's inner units.
+    fn hide<C: Backend<Device = B::Device>>(
+        &self,
+        input: &mut Input<C>,
+        kind: Corrector,
+        params: &TrainParams,
+        random: &mut ChaCha8Rng,
+    ) {
+        let Some(hidden) = input.hidden.take() else { return };
+        let [n, width] = hidden.dims();
+        let mut mask = |width| dropped::<C>(n, width, params.dropout, random, &self.device());
+        input.hidden = Some(mask(width).into_iter().fold(hidden, |hidden, mask| hidden * mask));
+        if kind == Corrector::C3 {
+            input.inner = mask(params.sizes.width);
         }
-        input
     }
 
     /// Steps down the loss until held-out documents stop gaining; the weights of the best pass.
@@ -236,6 +246,25 @@ impl<B: DecoderBackend> Training<'_, B> {
         }
         Ok((best, epochs))
     }
+}
+
+/// Only C3 has weights enough to miss no candidate; the others would spend theirs on unlikely ones.
+fn weights_of(kind: Corrector, weights: LossWeights) -> LossWeights {
+    LossWeights { margins: if kind == Corrector::C3 { weights.margins } else { 0.0 }, ..weights }
+}
+
+/// Zeros at a rate, and elsewhere what keeps the mean: `[n, width]`; `None` at a rate of 0.
+fn dropped<B: Backend>(
+    n: usize,
+    width: usize,
+    rate: f64,
+    random: &mut ChaCha8Rng,
+    device: &B::Device,
+) -> Option<Tensor<B, 2>> {
+    let keep = 1.0 - rate;
+    let draw = |_| if random.random::<f64>() < keep { (1.0 / keep) as f32 } else { 0.0 };
+    let mask = || (0..n * width).map(draw).collect::<Vec<f32>>();
+    (rate > 0.0).then(|| Tensor::from_data(TensorData::new(mask(), [n, width]), device))
 }
 
 /// Positions that are judged at a time.

@@ -102,7 +102,7 @@ pub(in crate::cli) struct TuningArgs {
     /// Decay of weights, times the rate
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(in crate::cli) weight_decay: Option<f64>,
-    /// Share of the hidden channels that training hides
+    /// Share of the hidden channels, and of C3's inner units, that training hides
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(in crate::cli) dropout: Option<f64>,
     /// Divergence that training lowers
@@ -111,6 +111,9 @@ pub(in crate::cli) struct TuningArgs {
     /// Weight of the ranking loss
     #[arg(long, value_name = "WEIGHT", value_parser = weight)]
     pub(in crate::cli) ranking: Option<f64>,
+    /// Weight of the square by which C3 misses full precision's logits
+    #[arg(long, value_name = "WEIGHT", value_parser = weight)]
+    pub(in crate::cli) margins: Option<f64>,
     /// Weight of corrections of quiet steps
     #[arg(long, value_name = "WEIGHT", value_parser = weight)]
     pub(in crate::cli) quiet_weight: Option<f64>,

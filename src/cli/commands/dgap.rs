@@ -96,6 +96,7 @@ fn params(seed: u64, typed: &TuningArgs) -> TrainParams {
         loss: LossWeights {
             divergence: typed.divergence.map_or(loss.divergence, Into::into),
             ranking: typed.ranking.unwrap_or(loss.ranking),
+            margins: typed.margins.unwrap_or(loss.margins),
             quiet: typed.quiet_weight.unwrap_or(loss.quiet),
             ..loss
         },

@@ -139,6 +139,7 @@ pub fn correct<B: Backend>(
         Corrector::C3 => {
             let x = Tensor::cat(vec![hidden(), input.features.clone()], 1);
             let inner = gelu(x.matmul(w(0)) + w(1));
+            let inner = input.inner.iter().fold(inner, |inner, mask| inner * mask.clone());
             readout.read(inner.clone().matmul(w(2)), input.ids.clone()) + inner.matmul(w(3))
         }
     }

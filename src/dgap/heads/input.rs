@@ -72,6 +72,8 @@ pub struct Input<B: Backend> {
     pub ids: Tensor<B, 1, Int>,
     /// Standardized hidden states: `[n, W]`.
     pub hidden: Option<Tensor<B, 2>>,
+    /// While C3 is trained, what its inner units are multiplied by: `[n, width]`.
+    pub inner: Option<Tensor<B, 2>>,
 }
 
 impl<B: Backend> Input<B> {
@@ -91,6 +93,7 @@ impl<B: Backend> Input<B> {
             features: matrix(features.apply(&rows.features), shape.features),
             ids: Tensor::from_data(TensorData::new(ids, [n * shape.top_k]), device),
             hidden: (!rows.hidden.is_empty()).then(|| matrix(hidden.apply(&rows.hidden), shape.inputs)),
+            inner: None,
         }
     }
 }

@@ -107,8 +107,8 @@ fn gradients_of_losses_are_their_slopes() {
     let rows = rows(3);
     let start = numbers(3 * TOP_K, 1.0, &mut random(6));
     for divergence in [Divergence::Kl, Divergence::Js] {
-        for ranking in [0.0, 0.7] {
-            let weights = LossWeights { divergence, ranking, size: 0.1, quiet: 0.3 };
+        for (ranking, margins) in [(0.0, 0.0), (0.7, 0.0), (0.0, 0.2)] {
+            let weights = LossWeights { divergence, ranking, margins, size: 0.1, quiet: 0.3 };
             let value = |delta: Vec<f32>| {
                 let tensor = |data: &[f32]| {
                     Tensor::<Flex, 2>::from_data(TensorData::new(data.to_vec(), [3, TOP_K]), &device())
@@ -130,7 +130,7 @@ fn gradients_of_losses_are_their_slopes() {
                 };
                 let slope = (moved(STEP) - moved(-STEP)) / (2.0 * f64::from(STEP));
                 let error = (f64::from(*found) - slope).abs();
-                assert!(error < 2e-4, "{divergence:?} {ranking} {at}: {found} for {slope}");
+                assert!(error < 2e-4, "{divergence:?} {ranking} {margins} {at}: {found} for {slope}");
             }
         }
     }

@@ -11,7 +11,13 @@ const PARAMS: TrainParams = TrainParams {
     learning_rate: 1e-2,
     weight_decay: 0.01,
     dropout: 0.0,
-    loss: loss::LossWeights { divergence: Divergence::Kl, ranking: 0.05, size: 1e-3, quiet: 0.05 },
+    loss: loss::LossWeights {
+        divergence: Divergence::Kl,
+        ranking: 0.05,
+        margins: 0.0,
+        size: 1e-3,
+        quiet: 0.05,
+    },
     bounds: heads::Bounds { clip: 6.0, keep_mass: true },
     sizes: SIZES,
 };

@@ -84,12 +84,8 @@ impl<'a> Panel<'a> {
         let (least, greatest) = (self.at(row.step_ms_least), self.at(row.step_ms_greatest));
         figure.line(vec![(least, y), (greatest, y)], INK, 1.2);
         figure.text(Text::new(row.configuration.clone(), (left - 10.0, y), Align::Right, 12.0, INK));
-        let says = format!(
-            "{} ms, {:.2} ×, {} MiB",
-            short(row.step_ms),
-            row.speedup,
-            short(row.cache_mib.round())
-        );
+        let says =
+            format!("{} ms, {:.2} ×, {} MiB", short(row.step_ms), row.speedup, short(row.cache_mib.round()));
         figure.text(Text::new(says, (right.max(greatest) + 10.0, y), Align::Left, 11.5, MUTED));
     }
 }

@@ -43,7 +43,8 @@ pub(super) fn figure(rows: &[DgapRow], context: &Context) -> Figure {
 }
 
 fn title((setting, trained_on, text): &(String, String, DgapText)) -> String {
-    let heads = if setting == trained_on { String::new() } else { format!(", heads trained on {trained_on}") };
+    let heads =
+        if setting == trained_on { String::new() } else { format!(", heads trained on {trained_on}") };
     let on = match text {
         DgapText::Continuation => "",
         DgapText::Prompt => ", on the prompts",
