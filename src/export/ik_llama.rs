@@ -113,7 +113,8 @@ mod tests {
         for (first, last) in (0..=n).flat_map(|first| (0..=n - first).map(move |last| (first, last))) {
             for (head, middle) in kinds.clone().flat_map(|a| kinds.clone().map(move |b| (a, b))) {
                 for tail in kinds.clone() {
-                    least = least.min(cost(Side { middle, first: (head, first), last: (tail, last) }, wanted));
+                    least =
+                        least.min(cost(Side { middle, first: (head, first), last: (tail, last) }, wanted));
                 }
             }
         }

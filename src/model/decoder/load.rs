@@ -232,7 +232,8 @@ mod tests {
         let folder = tiny_directory(|_| {});
         let checkpoint = Checkpoint::open(folder.path()).expect("a model");
         let seen = std::cell::RefCell::new(Vec::new());
-        let change = |weights: &mut [f32], width: usize| seen.borrow_mut().push((weights.len() / width, width));
+        let change =
+            |weights: &mut [f32], width: usize| seen.borrow_mut().push((weights.len() / width, width));
         Decoder::<Flex>::load_changed(&checkpoint, &Default::default(), &change).expect("weights");
         assert_eq!(seen.into_inner(), [(8 + 4 + 4, 8), (8, 8), (12 + 12, 8), (8, 12)]);
     }

@@ -348,7 +348,10 @@ mod tests {
         };
         assert!(refused("").ends_with("has no rows to plot"));
         let foreign = refused("a,b\n1,2\n");
-        assert!(foreign.contains("has the columns of no file that can be plotted, expected `map`, `role`"), "{foreign}");
+        assert!(
+            foreign.contains("has the columns of no file that can be plotted, expected `map`, `role`"),
+            "{foreign}"
+        );
         assert!(foreign.contains("; or `layer`, `pair`, `e_o_l1` as in `sensitivity.csv`; or "), "{foreign}");
         // Errors by head are no errors by layer.
         assert!(refused("layer,head,pair,e_o_l1\n0,0,KV2,0.1\n").contains("the columns of no file"));

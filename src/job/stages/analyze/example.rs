@@ -170,17 +170,13 @@ impl<B: DecoderBackend> Search<'_, B> {
 
     /// Both continuations, a little beyond where they part; nothing where this build's full precision does not repeat
     /// the record and goes with the map instead.
-    fn sides(
-        &self,
-        document: &Document,
-        at: usize,
-        map: &PrecisionMap,
-    ) -> Result<Option<Sides>, StageError> {
+    fn sides(&self, document: &Document, at: usize, map: &PrecisionMap) -> Result<Option<Sides>, StageError> {
         let prompt = &document.tokens[..document.prompt_len];
         let room = self.decoder.config().max_position_embeddings.saturating_sub(prompt.len());
         let most = (at + AFTER).min(room).max(at + 1);
         let observer = self.session.observer();
-        let each = |_| if observer.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        let each =
+            |_| if observer.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         let full = greedy(self.decoder, &mut self.decoder.full_caches(), prompt, most, each)?;
         let quantized = greedy(self.decoder, &mut self.caches(document, map)?, prompt, most, each)?;
         if observer.interrupted() {
@@ -281,10 +277,7 @@ mod tests {
             let maps = in_order(chosen, &front, Some(map("0-1 KV2")));
             maps.into_iter().map(|(origin, map)| format!("{origin:?} {map}")).collect()
         };
-        assert_eq!(
-            tried(Some(&map("0-1 KV4"))),
-            ["Chosen 0-1 KV4", "Front 0 KV4, 1 KV2", "Front 0-1 KV2"]
-        );
+        assert_eq!(tried(Some(&map("0-1 KV4"))), ["Chosen 0-1 KV4", "Front 0 KV4, 1 KV2", "Front 0-1 KV2"]);
         assert_eq!(tried(None), ["Uniform 0-1 KV2"]);
     }
 }
