@@ -171,8 +171,11 @@ fn name(spec: &AnswerSpec) -> String {
     }
 }
 
+/// A column of a row.
+type Column = fn(&Row) -> f64;
+
 /// What ranks maps: each loss, and fewer bits for comparison.
-const LOSSES: [(&str, fn(&Row) -> f64); 4] = [
+const LOSSES: [(&str, Column); 4] = [
     ("flips", |row| row.flips),
     ("kl", |row| row.kl),
     ("nll", |row| row.nll),
@@ -185,7 +188,7 @@ fn summary(rows: &[Row]) -> String {
          lost | Spearman with answers changed |\n|---|---:|---:|---:|---|---:|---:|\n",
     );
     for of_task in rows.chunk_by(|a, b| a.task == b.task) {
-        let column = |of: fn(&Row) -> f64| of_task.iter().map(of).collect::<Vec<_>>();
+        let column = |of: Column| of_task.iter().map(of).collect::<Vec<_>>();
         let (lost, changed) = (column(|row| row.lost), column(|row| row.changed));
         let mean = changed.iter().sum::<f64>() / changed.len() as f64;
         let Row { task, items, full_score, .. } = &of_task[0];

@@ -77,10 +77,10 @@ pub(crate) fn run(
     let rounding = Rounding::new(options)?;
     let device = Default::default();
     // One model is in memory at a time.
-    let (before, _) = measured(folder, subject, &Decoder::load(&subject.checkpoint, &device)?)?;
+    let before = measured(folder, subject, &Decoder::load(&subject.checkpoint, &device)?)?;
     let change = |weights: &mut [f32], width: usize| rounding.apply(weights, width);
     let rounded = Decoder::load_changed(&subject.checkpoint, &device, &change)?;
-    let (after, harm) = measured(folder, subject, &rounded)?;
+    let (after, harm) = (measured(folder, subject, &rounded)?, harm(folder, subject, &rounded)?);
     let rows = rows(&before, &after, folder.job.search_space.sensitivity.metric);
     write_csv(&out.join("weights.csv"), &rows)?;
     let mut text = summary(&rows);
@@ -97,22 +97,26 @@ pub(crate) fn run(
     Ok(text)
 }
 
-/// Errors of a model's layers by its own queries, keys and values, and what the model itself loses against the trace.
-fn measured(folder: &Folder, subject: &Subject, decoder: &Decoder<Flex>) -> anyhow::Result<(Table, Tally)> {
+/// Errors of a model's layers by its own queries, keys and values.
+fn measured(folder: &Folder, subject: &Subject, decoder: &Decoder<Flex>) -> anyhow::Result<Table> {
     let space = &folder.job.search_space;
     let simulation = subject.simulation(decoder, &space.scheme)?;
     let documents = subject.documents();
     let units = |prompt: usize| Units::prompt(prompt, space.scheme.prefill);
     let sequences: Vec<(&[u32], Units)> =
         documents.iter().map(|document| (&document.tokens[..], units(document.prompt_len))).collect();
-    let pairs = space.pairs.expand();
-    let told = Told::default();
-    let tables = isolated::measure_all((decoder, &simulation), &pairs, &sequences, subject.threads, &told)?;
+    let (model, pairs) = ((decoder, &simulation), space.pairs.expand());
+    let tables = isolated::measure_all(model, &pairs, &sequences, subject.threads, &Told::default())?;
+    Ok(Table::pooled(&tables))
+}
+
+/// What a model loses against the trace, which the model as it is recorded, at a full-precision cache.
+fn harm(folder: &Folder, subject: &Subject, decoder: &Decoder<Flex>) -> anyhow::Result<Tally> {
+    let simulation = subject.simulation(decoder, &folder.job.search_space.scheme)?;
     let full = PrecisionMap::uniform(decoder.config().num_hidden_layers, PrecisionPair::FULL);
-    let scorer = Scorer::new(decoder, &simulation, documents, subject.threads);
-    let tallies = scorer.evaluate(&[full], &told)?;
-    let harm = Tally::pooled(tallies.first().context("one map was scored")?);
-    Ok((Table::pooled(&tables), harm))
+    let scorer = Scorer::new(decoder, &simulation, subject.documents(), subject.threads);
+    let tallies = scorer.evaluate(&[full], &Told::default())?;
+    Ok(Tally::pooled(tallies.first().context("one map was scored")?))
 }
 
 /// Pair by pair, layer by layer.

@@ -48,9 +48,13 @@ fn lead(found: &FlipExample, name: &str) -> String {
     };
     format!(
         "{same}Writing freely from the same prompt, {name} changes a token within the recorded length in {} of {} \
-         documents. This is the first of them, {}: both sides write the same {} tokens, and then part where full \
+         documents. This is the first of them, {}: the sides part at token {} of the continuation, where full \
          precision's logit of its own token is {:.3} above that of the other.",
-        found.changed, found.documents, found.document, found.agreed, found.logit_gap
+        found.changed,
+        found.documents,
+        found.document,
+        found.agreed + 1,
+        found.logit_gap
     )
 }
 

@@ -213,7 +213,7 @@ fn a_changed_token_is_shown_with_both_continuations_as_text() {
     let shown = page(folder.path());
     for text in [
         "the chosen map (3.60 bits) changes a token within the recorded length in 3 of 4 documents",
-        "both sides write the same 12 tokens",
+        "search-001: the sides part at token 13 of the continuation",
         "is 0.250 above that of the other",
         "<pre class=\"text\">…so a &lt; b\nand</pre>",
         "<mark> then</mark>&lt;&#x2f;pre&gt;&lt;b&gt;bold</pre>",

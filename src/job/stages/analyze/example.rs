@@ -192,7 +192,6 @@ impl<B: DecoderBackend> Search<'_, B> {
     }
 
     fn continued(&self, before: &[u32], following: &[u32]) -> Result<Continued, StageError> {
-        let token = self.tokenizer.decode_with_special(&following[..1])?;
         let (shared, whole) =
             (self.tokenizer.decode(before)?, self.tokenizer.decode(&[before, following].concat())?);
         // A character that is still incomplete at the end of the shared part belongs to what follows.
@@ -202,7 +201,14 @@ impl<B: DecoderBackend> Search<'_, B> {
             None => self.tokenizer.decode(following)?,
         };
         let text: String = plain(&text).chars().take(AFTER_SHOWN).collect();
-        Ok(Continued { token: plain(&token), text })
+        Ok(Continued { token: plain(&self.token(following[0])?), text })
+    }
+
+    /// A token as text; one that is only a part of a character as the vocabulary spells it.
+    fn token(&self, id: u32) -> Result<String, StageError> {
+        let text = self.tokenizer.decode_with_special(&[id])?;
+        let spelled = text.contains(char::REPLACEMENT_CHARACTER).then(|| self.tokenizer.token(id)).flatten();
+        Ok(spelled.unwrap_or(text))
     }
 
     /// Full precision's logit of one token less that of another, behind the tokens given.

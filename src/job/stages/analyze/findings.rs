@@ -225,11 +225,12 @@ pub(super) fn told_example(found: Option<&FlipExample>, unchanged: &[String]) ->
     let FlipExample { document, agreed, before, full, quantized, .. } = found;
     let told = [
         format!(
-            "free-running, {} changes a token in {} of {} documents; the first, `{document}`, parts after {agreed} \
-             tokens, where full precision's logit is {:.3} ahead:",
+            "free-running, {} changes a token in {} of {} documents; the first, `{document}`, parts at token {} of \
+             the continuation, where full precision's logit is {:.3} ahead:",
             found.name(),
             found.changed,
             found.documents,
+            agreed + 1,
             found.logit_gap
         ),
         format!("  both           …{before:?}"),
