@@ -12,6 +12,7 @@ use kvtune::cli::registry;
 use kvtune::model::{Checkpoint, Decoder};
 use kvtune::precision::{PrecisionMap, equivalent_bits};
 use kvtune::progress::Silent;
+use kvtune::quant::Scheme;
 use kvtune::report::{map_text, read_csv, write_csv};
 use kvtune::score::{Objective, Scorer, Tally, simulation};
 use kvtune::search::{Genome, Objectives};
@@ -34,13 +35,51 @@ pub(crate) struct BenchOptions {
     documents: Option<usize>,
     /// Threads
     #[arg(short = 'j', long, default_value_t = 2)]
-    threads: usize,
+    pub(crate) threads: usize,
 }
 
 impl BenchOptions {
     /// As the job itself evaluates: all documents.
     pub(crate) fn all(threads: usize) -> Self {
         Self { documents: None, threads }
+    }
+}
+
+/// A job's model and the documents that experiments run on, before any weight is read.
+pub(crate) struct Subject {
+    pub(crate) checkpoint: Checkpoint,
+    /// Of the weights.
+    pub(crate) fingerprint: String,
+    pub(crate) trace: Trace,
+    /// Documents of the search split that are used, from the first on.
+    pub(crate) documents: usize,
+    pub(crate) threads: usize,
+}
+
+impl Subject {
+    pub(crate) fn open(folder: &Folder, options: &BenchOptions) -> anyhow::Result<Self> {
+        let threads = options.threads;
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
+        let resolved = registry(true).resolve(&folder.job.model, &Silent)?;
+        let checkpoint = Checkpoint::open(&resolved.path)?;
+        let fingerprint = checkpoint.fingerprint()?.to_string();
+        let trace_path = folder.path.join("trace.safetensors");
+        let trace = Trace::read(&trace_path)?;
+        trace.check_model(&trace_path, &resolved.id, &fingerprint, folder.space.n_layers())?;
+        let all = trace.split(Split::Search).count();
+        let documents = options.documents.unwrap_or(all).min(all);
+        Ok(Self { checkpoint, fingerprint, trace, documents, threads })
+    }
+
+    /// The documents of the search split that are used.
+    pub(crate) fn documents(&self) -> Vec<&Document> {
+        self.trace.split(Split::Search).take(self.documents).collect()
+    }
+
+    /// What the scheme's caches of a decoder need for these documents.
+    pub(crate) fn simulation(&self, decoder: &Decoder<Flex>, scheme: &Scheme) -> anyhow::Result<Simulation> {
+        let lengths = self.trace.split(Split::Search).map(|document| document.tokens.len());
+        Ok(simulation(decoder, scheme, lengths.max().unwrap_or(0))?)
     }
 }
 
@@ -54,7 +93,7 @@ pub(crate) struct Measured {
     pub(crate) equivalent_bits: f64,
     pub(crate) kl: f64,
     pub(crate) flips: f64,
-    nll: f64,
+    pub(crate) nll: f64,
 }
 
 impl Measured {
@@ -70,11 +109,9 @@ impl Measured {
 
 /// Evaluates maps, and remembers them in `measured.csv`: a run that was stopped goes on, experiments share.
 pub(crate) struct Bench {
+    subject: Subject,
     decoder: Decoder<Flex>,
     simulation: Simulation,
-    trace: Trace,
-    documents: usize,
-    threads: usize,
     inputs: String,
     path: PathBuf,
     /// All of the file, other inputs too, by inputs and map.
@@ -83,26 +120,22 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn open(folder: &Folder, options: &BenchOptions, out: &Path) -> anyhow::Result<Self> {
-        rayon::ThreadPoolBuilder::new().num_threads(options.threads).build_global()?;
-        let resolved = registry(true).resolve(&folder.job.model, &Silent)?;
-        let checkpoint = Checkpoint::open(&resolved.path)?;
-        let fingerprint = checkpoint.fingerprint()?.to_string();
-        let decoder = Decoder::load(&checkpoint, &Default::default())?;
-        let trace_path = folder.path.join("trace.safetensors");
-        let trace = Trace::read(&trace_path)?;
-        trace.check_model(&trace_path, &resolved.id, &fingerprint, folder.space.n_layers())?;
-        let all = trace.split(Split::Search).count();
-        let documents = options.documents.unwrap_or(all).min(all);
+        let subject = Subject::open(folder, options)?;
+        let decoder = Decoder::load(&subject.checkpoint, &Default::default())?;
         let scheme = &folder.job.search_space.scheme;
-        let longest = trace.split(Split::Search).map(|document| document.tokens.len()).max().unwrap_or(0);
-        let simulation = simulation(&decoder, scheme, longest)?;
+        let simulation = subject.simulation(&decoder, scheme)?;
         let scheme = serde_yaml::to_string(scheme)?;
-        let inputs = digest(&[&fingerprint, &scheme, &trace.content_key(), &documents.to_string()]);
+        let (trace, documents) = (subject.trace.content_key(), subject.documents.to_string());
+        let inputs = digest(&[&subject.fingerprint, &scheme, &trace, &documents]);
         let path = out.join("measured.csv");
         let rows: Vec<Measured> = if path.exists() { read_csv(&path)? } else { Vec::new() };
         let memo = rows.into_iter().map(|row| ((row.inputs.clone(), row.map.to_string()), row)).collect();
-        let threads = options.threads;
-        Ok(Self { decoder, simulation, trace, documents, threads, inputs, path, memo })
+        Ok(Self { subject, decoder, simulation, inputs, path, memo })
+    }
+
+    /// What figures depend on besides the map: a hash of model, scheme, trace and number of documents.
+    pub(crate) fn inputs(&self) -> &str {
+        &self.inputs
     }
 
     /// Evaluates maps in order; `what` names them on standard error.
@@ -124,8 +157,8 @@ impl Bench {
     }
 
     fn evaluate(&mut self, maps: &[PrecisionMap]) -> anyhow::Result<()> {
-        let documents: Vec<&Document> = self.trace.split(Split::Search).take(self.documents).collect();
-        let scorer = Scorer::new(&self.decoder, &self.simulation, documents, self.threads);
+        let (documents, threads) = (self.subject.documents(), self.subject.threads);
+        let scorer = Scorer::new(&self.decoder, &self.simulation, documents, threads);
         let tallies = scorer.evaluate(maps, &Silent)?;
         let width = self.decoder.config().head_shape().kv_width();
         for (map, tallies) in maps.iter().zip(&tallies) {
@@ -186,7 +219,8 @@ impl Bench {
     }
 }
 
-fn digest(parts: &[&str]) -> String {
+/// Sixteen digits that tell inputs apart.
+pub(crate) fn digest(parts: &[&str]) -> String {
     let whole = Sha256::digest(parts.join("\0"));
     whole[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,5 @@
-//! Experiments on how maps are searched for: what each searcher, table, pruning and clustering is worth.
+//! Experiments: what each searcher, table, pruning and clustering is worth, which losses rank maps as answers do, and
+//! whether rounded weights change which layers are sensitive.
 //!
 //! `cargo run --release --example laboratory -- <experiment> <folder of a job>`; each writes a CSV and prints a
 //! table. Same folder, same figures. Not part of the product: the tables in `results/` come from here.
@@ -10,22 +11,26 @@ mod bench;
 mod claims;
 mod folder;
 mod layers;
+mod objectives;
 mod proxy;
 mod searchers;
 mod spaces;
+mod spread;
 mod statistics;
+mod told;
+mod weights;
 
 use std::path::PathBuf;
 
 use ablation::Plan;
 use anyhow::ensure;
-use bench::{Bench, BenchOptions};
+use bench::{Bench, BenchOptions, Subject};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use folder::Folder;
 use kvtune::score::Objective;
 
 #[derive(Parser)]
-#[command(about = "Experiments on how maps are searched for")]
+#[command(about = "Experiments on how maps are searched for, and by what")]
 struct Cli {
     #[command(subcommand)]
     experiment: Experiment,
@@ -66,6 +71,24 @@ enum Experiment {
         /// Maps of each front that are evaluated
         #[arg(long, default_value_t = 12)]
         points: usize,
+    },
+    /// Whether the same layers stay sensitive once the weights of linear layers are rounded
+    Weights {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        bench: BenchOptions,
+        #[command(flatten)]
+        rounding: weights::RoundingOptions,
+    },
+    /// How well each cheap loss ranks maps as answers to questions do
+    Objectives {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        bench: BenchOptions,
+        #[command(flatten)]
+        options: objectives::ObjectivesOptions,
     },
     /// Searches without pruning and grouping, with either, with both
     Ablation(Searches),
@@ -163,6 +186,16 @@ fn run(experiment: &Experiment) -> anyhow::Result<String> {
         Experiment::Layers { place, bench, points } => {
             let (folder, out, mut bench) = place.with_model(bench)?;
             layers::run(&folder, &mut bench, *points, &out)
+        }
+        Experiment::Weights { place, bench, rounding } => {
+            let (folder, out) = place.open()?;
+            let subject = Subject::open(&folder, bench)?;
+            weights::run(&folder, &subject, rounding, &out)
+        }
+        Experiment::Objectives { place, bench, options } => {
+            let threads = bench.threads;
+            let (folder, out, bench) = place.with_model(bench)?;
+            objectives::run(&folder, bench, options, threads, &out)
         }
         Experiment::Ablation(searches) => searches.run("ablation", spaces::ablation),
         Experiment::Noise(searches) => searches.run("noise", spaces::noise),

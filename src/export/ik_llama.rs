@@ -35,30 +35,30 @@ struct Side {
 
 impl Side {
     /// The nearest to the widths wanted; of equals the one with the fewest special layers.
+    ///
+    /// One pass over the layers for each middle type: what a head of so many layers costs beyond the middle type does
+    /// not depend on the tail, so before each start of a tail only the best head so far counts.
     fn best(wanted: &[Bits]) -> Self {
         let n = wanted.len();
-        let sums: Vec<Vec<u64>> = TYPES.iter().map(|&(_, width)| prefix_sums(wanted, width)).collect();
-        let span = |kind: usize, from: usize, to: usize| sums[kind][to] - sums[kind][from];
-        let kinds = 0..TYPES.len();
-        let mut best = (u64::MAX, 0, Self { middle: 0, first: (0, 0), last: (0, 0) });
-        for middle in kinds.clone() {
-            // The best head of each length, and the best tail: they do not depend on each other.
-            let head =
-                |len: usize| kinds.clone().map(|kind| (span(kind, 0, len), kind)).min().unwrap_or((0, 0));
-            let tail =
-                |len: usize| kinds.clone().map(|kind| (span(kind, n - len, n), kind)).min().unwrap_or((0, 0));
-            for first in 0..=n {
-                for last in 0..=n - first {
-                    let ((head_cost, head_kind), (tail_cost, tail_kind)) = (head(first), tail(last));
-                    let cost = head_cost + span(middle, first, n - last) + tail_cost;
-                    if (cost, first + last) < (best.0, best.1) {
-                        let side = Self { middle, first: (head_kind, first), last: (tail_kind, last) };
-                        best = (cost, first + last, side);
-                    }
-                }
+        let sums: Vec<Vec<i64>> = TYPES.iter().map(|&(_, width)| prefix_sums(wanted, width)).collect();
+        let cheapest = |from: usize, to: usize| {
+            let costs = sums.iter().enumerate().map(|(kind, sums)| (sums[to] - sums[from], kind));
+            costs.min().unwrap_or((0, 0))
+        };
+        let heads: Vec<(i64, usize)> = (0..=n).map(|len| cheapest(0, len)).collect();
+        let tails: Vec<(i64, usize)> = (0..=n).map(|start| cheapest(start, n)).collect();
+        let mut best = None;
+        for (middle, sums) in sums.iter().enumerate() {
+            let mut head = (i64::MAX, 0);
+            for start in 0..=n {
+                head = head.min((heads[start].0 - sums[start], start));
+                let (cost, first) = (head.0 + sums[start] + tails[start].0, head.1);
+                let found = (cost, first + n - start, middle, first, start);
+                best = Some(best.map_or(found, |best: Found| best.min(found)));
             }
         }
-        best.2
+        let (_, _, middle, first, start) = best.unwrap_or_default();
+        Self { middle, first: (heads[first].1, first), last: (tails[start].1, n - start) }
     }
 
     fn flags(self, side: char) -> String {
@@ -81,12 +81,65 @@ impl Side {
     }
 }
 
+/// Cost, special layers, middle type, layers of the head, start of the tail: the least is the best.
+type Found = (i64, usize, usize, usize, usize);
+
 /// Distances of the first so many layers, added up.
-fn prefix_sums(wanted: &[Bits], width: u8) -> Vec<u64> {
+fn prefix_sums(wanted: &[Bits], width: u8) -> Vec<i64> {
     let mut sums = vec![0];
     sums.extend(wanted.iter().scan(0, |sum, &bits| {
-        *sum += distance(bits, width);
+        *sum += distance(bits, width).cast_signed();
         Some(*sum)
     }));
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cost(side: Side, wanted: &[Bits]) -> (u64, usize) {
+        let given = side.widths(wanted.len());
+        let cost = wanted.iter().zip(given).map(|(&wanted, given)| distance(wanted, given.get())).sum();
+        (cost, side.first.1 + side.last.1)
+    }
+
+    /// The least cost and then the fewest special layers, by trying everything.
+    fn least(wanted: &[Bits]) -> (u64, usize) {
+        let (n, kinds) = (wanted.len(), 0..TYPES.len());
+        let mut least = (u64::MAX, 0);
+        for (first, last) in (0..=n).flat_map(|first| (0..=n - first).map(move |last| (first, last))) {
+            for (head, middle) in kinds.clone().flat_map(|a| kinds.clone().map(move |b| (a, b))) {
+                for tail in kinds.clone() {
+                    least =
+                        least.min(cost(Side { middle, first: (head, first), last: (tail, last) }, wanted));
+                }
+            }
+        }
+        least
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn no_other_setting_is_nearer(
+            widths in prop::collection::vec(prop::sample::select(vec![1_u8, 2, 3, 4, 5, 6, 8, 16]), 0..8)
+        ) {
+            let wanted: Vec<Bits> =
+                widths.into_iter().map(|width| Bits::try_from(width).expect("a width")).collect();
+            prop_assert_eq!(cost(Side::best(&wanted), &wanted), least(&wanted));
+        }
+    }
+
+    #[test]
+    fn a_model_of_very_many_layers_takes_no_time() {
+        let width = |layer: usize| if (7..90_000).contains(&layer) { 4 } else { 8 };
+        let wanted: Vec<Bits> =
+            (0..100_000).map(|layer| Bits::try_from(width(layer)).expect("a width")).collect();
+        let side = Side::best(&wanted);
+        assert_eq!((side.first.1, side.last.1), (7, 10_000));
+    }
 }

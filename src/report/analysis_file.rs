@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::precision::{Bits, PrecisionPair};
 
 use super::files::{FileError, read_yaml, write_yaml};
+use super::flip::FlipExample;
 use super::run_record::{ModelRecord, refuse_format};
 
 /// `analysis.yaml`: what an analysis found, in numbers, and where its CSVs come from.
@@ -36,6 +37,9 @@ pub struct AnalysisFile {
     pub lemma: LemmaFindings,
     /// The chosen map a step lower; absent where the folder has no map or no groups.
     pub knockout: Option<KnockOutFindings>,
+    /// A token that the map's cache changed; absent where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub example: Option<FlipExample>,
 }
 
 /// How many heads attend how.

@@ -1,5 +1,7 @@
 use serde::{Deserialize, Serialize};
 
+use crate::score::Objective;
+
 /// `dgap.csv`: what one head, gated one way, leaves of the drift on the test split.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DgapRow {
@@ -109,7 +111,9 @@ pub struct DgapFrontRow {
     pub equivalent_bits: f64,
     /// Whose heads were used.
     pub heads: String,
-    /// Loss as it is, in the job's objective.
+    /// What the losses are: the job's objective, or `nll` where that is `accuracy`, which needs questions.
+    pub objective: Objective,
+    /// Loss as it is.
     pub loss: f64,
     /// Loss with the gated corrector.
     pub corrected_loss: f64,

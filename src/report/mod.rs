@@ -7,6 +7,7 @@ mod analysis_file;
 mod analysis_rows;
 mod dgap_rows;
 mod files;
+mod flip;
 pub mod html;
 pub mod plot;
 mod precision_file;
@@ -26,6 +27,9 @@ pub use analysis_file::{
 pub use analysis_rows::{ChannelRow, KnockOutRow, LemmaRow, LemmaSource, PatternRow};
 pub use dgap_rows::{DgapControlRow, DgapFrontRow, DgapGate, DgapInversionRow, DgapRow, DgapText};
 pub use files::{FileError, read_text, write_atomic, write_text};
+#[cfg(any(feature = "flex", feature = "cuda"))]
+pub(crate) use flip::name as flip_name;
+pub use flip::{Continued, FlipExample, FlipOrigin};
 pub use precision_file::{ObjectiveRecord, PrecisionFile, Provenance};
 pub use rows::{
     Among, EvaluationKind, EvaluationRow, HeadRow, ParetoRow, PositionMode, PositionRow, PromptRow, Role,

@@ -99,6 +99,56 @@ fn a_lowered_map_differs_in_one_side_of_one_group() {
     assert!(ranks.iter().all(|row| !row[2].is_empty()), "errors of these pairs are known: {ranks:?}");
 }
 
+/// The example in `analysis.yaml`.
+fn example(folder: &Path) -> serde_yaml::Value {
+    serde_yaml::from_str::<serde_yaml::Value>(&read(folder, "analysis.yaml")).expect("YAML")["example"]
+        .clone()
+}
+
+#[test]
+fn the_first_changed_token_is_shown_with_what_follows_on_either_side() {
+    let folder = calibrated();
+    let shown = analyze(folder.path(), &[]);
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    let found = example(folder.path());
+    let text = |at: &serde_yaml::Value| at.as_str().expect("a text").to_owned();
+    let (full, quantized) = (&found["full"], &found["quantized"]);
+    assert_ne!(text(&full["token"]), text(&quantized["token"]), "{shown}");
+    assert!(text(&full["text"]).chars().count() <= 200 && text(&found["before"]).chars().count() <= 60);
+    let (agreed, position) = (found["agreed"].as_u64().expect("a count"), found["position"].as_u64());
+    assert!(agreed < 16 && position.expect("a place") >= 64 + agreed, "{shown}");
+    assert!(found["document"].as_str().expect("a name").starts_with("search-"), "never a test document");
+    // The token that full precision writes is the one it holds likeliest.
+    assert!(found["logit_gap"].as_f64().expect("a gap") > -1e-3, "{shown}");
+    assert!(shown.contains("  full precision \"") && shown.contains("  the map        \""), "{shown}");
+    let page = outcome(kvtune(folder.path()).args(["report", "out"]));
+    assert!(page.starts_with("exit 0"), "{page}");
+    let page = read(folder.path(), "report.html");
+    assert!(page.contains("id=\"example\"") && page.contains("changes a token within the recorded length"));
+}
+
+#[test]
+fn a_chosen_map_that_changes_nothing_gives_way_to_the_next_of_the_front() {
+    let folder = calibrated();
+    let full = "0: {nbits_key: 16, nbits_value: 16}\n1: {nbits_key: 16, nbits_value: 16}\n";
+    std::fs::write(folder.path().join("out/precision.yaml"), full).expect("written");
+    let shown = analyze(folder.path(), &[]);
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    assert!(
+        shown.contains("free-running, the chosen map (16.00 bits)")
+            && shown.contains("changed no token of any"),
+        "{shown}"
+    );
+    let found = example(folder.path());
+    assert_eq!(found["unchanged"][0], "the chosen map (16.00 bits)");
+    assert_ne!(found["origin"], "chosen");
+    assert!(found["equivalent_bits"].as_f64().expect("bits") < 16.0);
+    // Without a front the uniform map of fewest bits comes next.
+    std::fs::remove_file(folder.path().join("out/pareto.csv")).expect("removed");
+    assert!(analyze(folder.path(), &[]).starts_with("exit 0"));
+    assert_eq!(example(folder.path())["map"], "0-1 KV2");
+}
+
 #[test]
 fn a_job_without_a_map_is_analyzed_as_far_as_it_goes() {
     let folder = folder();

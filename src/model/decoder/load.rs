@@ -14,7 +14,12 @@ pub(super) struct Loader<'a, B: DecoderBackend> {
     pub(super) device: &'a B::Device,
     /// Of matrices; vectors are f32.
     pub(super) hold: Hold,
+    /// Of the layers' matrices, which are f32 then.
+    pub(super) change: Option<&'a Change<'a>>,
 }
+
+/// Changes rows of weights in place, given how many elements a row has.
+pub(super) type Change<'a> = dyn Fn(&mut [f32], usize) + 'a;
 
 /// What matrices are held as.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,6 +34,12 @@ pub(super) enum Hold {
 struct Stack {
     parts: Vec<(String, usize)>,
     input: usize,
+}
+
+impl Stack {
+    fn rows(&self) -> usize {
+        self.parts.iter().map(|(_, output)| output).sum()
+    }
 }
 
 /// The products of a layer.
@@ -111,7 +122,18 @@ impl<B: DecoderBackend> Loader<'_, B> {
             }
         }
         let bias = any_bias.then(|| from_host(bias, 1, self.device));
-        Ok(Linear { weight: self.stacked(stack)?, bias })
+        let weight = match self.change {
+            None => self.stacked(stack)?,
+            Some(change) => self.changed(stack, change)?,
+        };
+        Ok(Linear { weight, bias })
+    }
+
+    fn changed(&self, stack: &Stack, change: &Change<'_>) -> Result<WeightMatrix<B>, ModelError> {
+        let rows = stack.rows();
+        let mut elements = self.elements(stack, rows)?;
+        change(&mut elements, stack.input);
+        Ok(WeightMatrix::Full(from_host(elements, rows, self.device)))
     }
 
     pub(super) fn matrix(
@@ -124,7 +146,7 @@ impl<B: DecoderBackend> Loader<'_, B> {
     }
 
     fn stacked(&self, stack: &Stack) -> Result<WeightMatrix<B>, ModelError> {
-        let rows = stack.parts.iter().map(|(_, output)| output).sum();
+        let rows = stack.rows();
         Ok(match self.held(stack) {
             WeightType::F32 => WeightMatrix::Full(from_host(self.elements(stack, rows)?, rows, self.device)),
             WeightType::F16 => {
@@ -174,5 +196,45 @@ impl<B: DecoderBackend> Loader<'_, B> {
     pub(super) fn vector(&self, name: &str, len: usize) -> Result<Tensor<B, 1>, ModelError> {
         let data = self.checkpoint.tensor(name, &[len])?;
         Ok(Tensor::from_data(TensorData::new(data, [len]), self.device))
+    }
+}
+
+#[cfg(all(test, feature = "flex"))]
+mod tests {
+    use burn_flex::Flex;
+
+    use super::super::Decoder;
+    use super::*;
+    use crate::model::test_data::tiny_directory;
+    use crate::model::to_host;
+
+    #[test]
+    fn a_change_meets_every_projection_of_a_layer_and_nothing_else() {
+        let folder = tiny_directory(|_| {});
+        let checkpoint = Checkpoint::open(folder.path()).expect("a model");
+        let device = Default::default();
+        let decoder: Decoder<Flex> = Decoder::load(&checkpoint, &device).expect("weights");
+        let silent: Decoder<Flex> =
+            Decoder::load_changed(&checkpoint, &device, &|weights, _| weights.fill(0.0)).expect("weights");
+        let states = |decoder: &Decoder<Flex>| {
+            to_host(decoder.forward(&[1, 4, 5], &mut decoder.full_caches()).expect("states"))
+        };
+        // Layers that add nothing: what comes out is the normed embedding.
+        let embedded = to_host(decoder.final_norm(decoder.embed(&[1, 4, 5])));
+        assert_eq!(states(&silent), embedded);
+        assert_ne!(states(&decoder), embedded);
+        let same = Decoder::load_changed(&checkpoint, &device, &|_, _| ()).expect("weights");
+        assert_eq!(states(&same), states(&decoder));
+    }
+
+    #[test]
+    fn a_change_is_told_how_long_a_row_is() {
+        let folder = tiny_directory(|_| {});
+        let checkpoint = Checkpoint::open(folder.path()).expect("a model");
+        let seen = std::cell::RefCell::new(Vec::new());
+        let change =
+            |weights: &mut [f32], width: usize| seen.borrow_mut().push((weights.len() / width, width));
+        Decoder::<Flex>::load_changed(&checkpoint, &Default::default(), &change).expect("weights");
+        assert_eq!(seen.into_inner(), [(8 + 4 + 4, 8), (8, 8), (12 + 12, 8), (8, 12)]);
     }
 }

@@ -80,11 +80,31 @@ impl<B: DecoderBackend> Decoder<B> {
         if weights != WeightType::F32 && !B::HOLDS_HALVES {
             return Err(ModelError::WeightType { weights });
         }
-        let loader = Loader { checkpoint, device, hold: Hold::As(weights) };
-        let config = checkpoint.config();
+        let loader = Loader { checkpoint, device, hold: Hold::As(weights), change: None };
+        Self::resident(&loader)
+    }
+
+    /// [`Self::load`] with other weights in the layers: `change` gets the rows of each matrix there before they are
+    /// used, those of one input together, and how many elements a row has.
+    ///
+    /// Embedding, head, norms and biases stay as they are.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_changed(
+        checkpoint: &Checkpoint,
+        device: &B::Device,
+        change: &dyn Fn(&mut [f32], usize),
+    ) -> Result<Self, ModelError> {
+        let hold = Hold::As(WeightType::F32);
+        Self::resident(&Loader { checkpoint, device, hold, change: Some(change) })
+    }
+
+    fn resident(loader: &Loader<'_, B>) -> Result<Self, ModelError> {
+        let config = loader.checkpoint.config();
         let layers = (0..config.num_hidden_layers).map(|layer| loader.layer(config, layer));
         let layers = layers.collect::<Result<_, _>>()?;
-        Self::around(&loader, Layers::Resident(layers))
+        Self::around(loader, Layers::Resident(layers))
     }
 
     /// Reads what stands around the layers, and each layer when it is worked at.
@@ -98,7 +118,7 @@ impl<B: DecoderBackend> Decoder<B> {
     /// As [`Self::load`]; of the layers only what can be known without reading their numbers, the rest when they
     /// are opened.
     pub fn stream(checkpoint: Arc<Checkpoint>, device: &B::Device) -> Result<Self, ModelError> {
-        let loader = Loader { checkpoint: &checkpoint, device, hold: Hold::AsStored };
+        let loader = Loader { checkpoint: &checkpoint, device, hold: Hold::AsStored, change: None };
         let config = checkpoint.config();
         (0..config.num_hidden_layers).try_for_each(|layer| loader.check(config, layer))?;
         Self::around(&loader, Layers::Streamed(Arc::clone(&checkpoint)))
@@ -168,7 +188,7 @@ impl<B: DecoderBackend> Decoder<B> {
         let weights = match &self.layers {
             Layers::Resident(layers) => Held::Resident(&layers[layer]),
             Layers::Streamed(checkpoint) => {
-                let loader = Loader { checkpoint, device: &self.device, hold };
+                let loader = Loader { checkpoint, device: &self.device, hold, change: None };
                 Held::Read(Box::new(loader.layer(&self.config, layer)?))
             }
         };

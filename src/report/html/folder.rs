@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use super::ReportError;
 use crate::job::{Job, Overrides};
 use crate::report::{
-    EvaluationRow, FileError, ParetoRow, PrecisionFile, PromptRow, Role, RunRecord, SensitivityRow,
-    SpaceFile, read_csv,
+    AnalysisFile, EvaluationRow, FileError, ParetoRow, PrecisionFile, PromptRow, Role, RunRecord,
+    SensitivityRow, SpaceFile, read_csv,
 };
 use crate::trace::{Trace, TraceMeta};
 
@@ -36,6 +36,8 @@ pub(super) struct Folder {
     pub(super) evaluations: Vec<EvaluationRow>,
     pub(super) pareto: Vec<ParetoRow>,
     pub(super) precision: Option<PrecisionFile>,
+    /// Where the folder was analyzed.
+    pub(super) analysis: Option<AnalysisFile>,
     pub(super) gaps: Vec<Gap>,
 }
 
@@ -74,6 +76,7 @@ impl Folder {
             evaluations: reader.rows("evaluations.csv"),
             pareto: reader.rows("pareto.csv"),
             precision: reader.file("precision.yaml", PrecisionFile::read),
+            analysis: reader.optional("analysis.yaml", AnalysisFile::read),
             path: path.to_owned(),
             gaps: reader.gaps,
         };
@@ -187,6 +190,15 @@ impl Reader<'_> {
         }
         let damaged = |error: E| self.gaps.push(Gap { file, damage: Some(error.to_string()) });
         read(&path).map_err(damaged).ok()
+    }
+
+    /// A file that most folders do without.
+    fn optional<T, E: fmt::Display>(
+        &mut self,
+        file: &'static str,
+        read: impl FnOnce(&Path) -> Result<T, E>,
+    ) -> Option<T> {
+        if self.folder.join(file).exists() { self.file(file, read) } else { None }
     }
 
     fn rows<R: DeserializeOwned>(&mut self, file: &'static str) -> Vec<R> {

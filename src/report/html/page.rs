@@ -4,6 +4,7 @@ use serde::Serialize;
 use super::ReportError;
 use super::agreement::{Matrix, matrices};
 use super::answer::{Answer, answer};
+use super::example::{Example, example};
 use super::extras::{Section, sections as extras};
 use super::folder::Folder;
 use super::memory::{MemoryRow, rows as memory};
@@ -35,6 +36,7 @@ struct Page<'a> {
     sizes: Option<[f64; 3]>,
     agreement: Vec<Matrix>,
     progress: Option<Chart>,
+    example: Option<Example>,
     extras: Vec<Section>,
     provenance: Vec<(&'static str, String)>,
     version: &'static str,
@@ -85,6 +87,7 @@ fn page<'a>(folder: &Folder, data: &'a str) -> Page<'a> {
         sizes: folder.space.as_ref().map(|file| file.log10_sizes),
         agreement: matrices(&folder.prompts),
         progress: progress(folder),
+        example: example(folder),
         extras: extras(&folder.path),
         provenance: provenance(folder),
         version: env!("CARGO_PKG_VERSION"),

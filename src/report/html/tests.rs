@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::report::{
-    EvaluationRow, ModelRecord, ParetoRow, PrecisionFile, RunRecord, SensitivityRow, parse_map, read_csv,
-    write_csv,
+    AnalysisFile, Continued, EvaluationRow, FlipExample, FlipOrigin, ModelRecord, ParetoRow, PrecisionFile,
+    RunRecord, SensitivityRow, parse_map, read_csv, write_csv,
 };
 
 /// A finished job, as it is committed: without its trace.
@@ -167,4 +167,80 @@ fn a_row_of_no_finite_loss_is_left_out_of_the_figure() {
     rows[0].search_loss = f64::NAN;
     write_csv(&csv, &rows).expect("written");
     assert!(!page(folder.path()).contains("id=\"front\""));
+}
+
+/// Leaves an `analysis.yaml` of the folder's model, with an example of its map or none.
+fn analyzed(folder: &Path, example: Option<FlipExample>) {
+    let run = RunRecord::read(&folder.join("run.yaml")).expect("a record");
+    let moved = "{queries: 1, beyond_bound: 0}";
+    let text = format!(
+        "{{format: 1, trace: t, seed: 0, version: v, documents: 2, errors_from_file: true, correlations: [], drawn: [], \
+         model: {{id: m, sha256: {}, layers: 30}}, heads: {{streaming: 1, retrieval: 1, queries: 1}}, \
+         channels: {{channels: 1, outliers: 0, largest_ratio: 1.0}}, lemma: {{synthetic: {moved}, model: []}}}}",
+        run.model.sha256
+    );
+    let path = folder.join("analysis.yaml");
+    std::fs::write(&path, text).expect("written");
+    let file = AnalysisFile::read(&path).expect("an analysis without example");
+    assert_eq!(file.example, None);
+    AnalysisFile { example, ..file }.write(&path).expect("written");
+}
+
+fn example(folder: &Path) -> FlipExample {
+    let continued = |token: &str, text: &str| Continued { token: token.into(), text: text.into() };
+    FlipExample {
+        origin: FlipOrigin::Chosen,
+        map: PrecisionFile::read(&folder.join("precision.yaml")).expect("a map").map,
+        equivalent_bits: 3.6,
+        unchanged: Vec::new(),
+        documents: 4,
+        changed: 3,
+        document: "search-001".into(),
+        position: 70,
+        agreed: 12,
+        before: "so a < b\nand".into(),
+        full: continued(" then", " then</pre><b>bold"),
+        quantized: continued("<end>", ""),
+        logit_gap: 0.25,
+    }
+}
+
+#[test]
+fn a_changed_token_is_shown_with_both_continuations_as_text() {
+    let folder = finished();
+    let found = example(folder.path());
+    analyzed(folder.path(), Some(found.clone()));
+    let shown = page(folder.path());
+    for text in [
+        "the chosen map (3.60 bits) changes a token within the recorded length in 3 of 4 documents",
+        "search-001: the sides part at token 13 of the continuation",
+        "is 0.250 above that of the other",
+        "<pre class=\"text\">…so a &lt; b\nand</pre>",
+        "<mark> then</mark>&lt;&#x2f;pre&gt;&lt;b&gt;bold</pre>",
+        "<mark>&lt;end&gt;</mark></pre>",
+    ] {
+        assert!(shown.contains(text), "{text} is missing");
+    }
+    let unchanged = vec![String::from("the chosen map (3.60 bits)")];
+    analyzed(folder.path(), Some(FlipExample { origin: FlipOrigin::Uniform, unchanged, ..found }));
+    let said = "Writing freely, the chosen map (3.60 bits) changed no token of any document.";
+    assert!(page(folder.path()).contains(said));
+}
+
+#[test]
+fn a_page_does_without_an_example_of_nothing_of_another_map_or_of_another_model() {
+    let folder = finished();
+    analyzed(folder.path(), None);
+    assert!(!page(folder.path()).contains("id=\"example\""));
+    let map = parse_map("0-29 KV1").expect("a map");
+    analyzed(folder.path(), Some(FlipExample { map, ..example(folder.path()) }));
+    assert!(page(folder.path()).contains("<h3>A map of 3.60 bits</h3>"), "no longer the chosen one");
+    let path = folder.path().join("analysis.yaml");
+    let file = AnalysisFile::read(&path).expect("an analysis");
+    let other = ModelRecord { sha256: "ab".repeat(32), ..file.model.clone() };
+    AnalysisFile { model: other, ..file }.write(&path).expect("written");
+    assert!(!page(folder.path()).contains("id=\"example\""));
+    std::fs::write(&path, "format: 1\n").expect("damaged");
+    let written = write(folder.path(), None).expect("a page");
+    assert!(written.gaps.iter().any(|gap| gap.starts_with("`analysis.yaml` cannot be used: ")));
 }

@@ -47,8 +47,7 @@ pub enum PlotError {
     #[error(transparent)]
     File(#[from] FileError),
     /// A file whose columns are of none of the known kinds.
-    #[error("`{}` has the columns of no file that can be plotted, expected those of `pareto.csv`, `sensitivity.csv`, `heads.csv`, `dgap.csv` or of `kvtune bench --format csv`",
-        path.display())]
+    #[error("`{}` has the columns of no file that can be plotted, expected {}", path.display(), Kind::expected())]
     Columns {
         /// The file.
         path: PathBuf,
@@ -151,6 +150,7 @@ impl Format {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Dgap,
     Pareto,
@@ -160,19 +160,35 @@ enum Kind {
 }
 
 impl Kind {
+    /// Each kind's file, and the columns that it is known by.
+    const ALL: [(Self, &'static str, &'static [&'static str]); 5] = [
+        (Self::Pareto, "`pareto.csv`", &["map", "role", "search_loss"]),
+        (Self::Sensitivity, "`sensitivity.csv`", &["layer", "pair", "e_o_l1"]),
+        (Self::Heads, "`heads.csv`", &["layer", "head", "concentration", "e_o_l1"]),
+        (Self::Dgap, "`dgap.csv`", &["setting", "head", "gate", "js"]),
+        (Self::Bench, "the CSV of `kvtune bench`", &["cell", "configuration", "step_ms"]),
+    ];
+
     fn of(rows: &Path) -> Result<Self, PlotError> {
         let text = read_text(rows)?;
+        if text.trim().is_empty() {
+            return Err(PlotError::Empty { path: rows.to_owned() });
+        }
         let header: Vec<&str> = text.lines().next().unwrap_or_default().trim().split(',').collect();
         let has = |columns: &[&str]| columns.iter().all(|column| header.contains(column));
-        match () {
-            () if text.trim().is_empty() => Err(PlotError::Empty { path: rows.to_owned() }),
-            () if has(&["setting", "head", "gate", "js"]) => Ok(Self::Dgap),
-            () if has(&["map", "role", "search_loss"]) => Ok(Self::Pareto),
-            () if has(&["layer", "pair", "e_o_l1"]) && !has(&["head"]) => Ok(Self::Sensitivity),
-            () if has(&["layer", "head", "concentration", "e_o_l1"]) => Ok(Self::Heads),
-            () if has(&["cell", "configuration", "step_ms"]) => Ok(Self::Bench),
-            () => Err(PlotError::Columns { path: rows.to_owned() }),
-        }
+        // Rows of heads have layers too.
+        let fits = |kind: Self| kind != Self::Sensitivity || !has(&["head"]);
+        let found = Self::ALL.into_iter().find(|&(kind, _, columns)| has(columns) && fits(kind));
+        found.map(|(kind, ..)| kind).ok_or_else(|| PlotError::Columns { path: rows.to_owned() })
+    }
+
+    /// Every kind in words.
+    fn expected() -> String {
+        let said = Self::ALL.map(|(_, file, columns)| {
+            let columns: Vec<String> = columns.iter().map(|column| format!("`{column}`")).collect();
+            format!("{} as in {file}", columns.join(", "))
+        });
+        said.join("; or ")
     }
 }
 
@@ -352,7 +368,14 @@ mod tests {
             plot(&rows, &out).expect_err("nothing to draw").to_string()
         };
         assert!(refused("").ends_with("has no rows to plot"));
-        assert!(refused("a,b\n1,2\n").contains("has the columns of no file that can be plotted"));
+        let foreign = refused("a,b\n1,2\n");
+        assert!(
+            foreign.contains("has the columns of no file that can be plotted, expected `map`, `role`"),
+            "{foreign}"
+        );
+        assert!(foreign.contains("; or `layer`, `pair`, `e_o_l1` as in `sensitivity.csv`; or "), "{foreign}");
+        // Errors by head are no errors by layer.
+        assert!(refused("layer,head,pair,e_o_l1\n0,0,KV2,0.1\n").contains("the columns of no file"));
         write_csv(&rows, &[row(f64::NAN)]).expect("written");
         let error = plot(&rows, &out).expect_err("not a number").to_string();
         assert!(error.ends_with("row 1: `search_loss` is NaN, expected a finite number"), "{error}");

@@ -3,8 +3,8 @@
 use crate::analysis::{FIRST, OUTLIER, RECENT, STREAMING, median};
 use crate::precision::PrecisionPair;
 use crate::report::{
-    AnalysisFile, ChannelFindings, ChannelRow, CorrelationFindings, KnockOutFindings, KnockOutRow,
-    LemmaFindings, Moved, PatternRow,
+    AnalysisFile, ChannelFindings, ChannelRow, CorrelationFindings, FlipExample, KnockOutFindings,
+    KnockOutRow, LemmaFindings, Moved, PatternRow,
 };
 use crate::sensitivity::correlation::spearman;
 
@@ -213,6 +213,31 @@ fn told_knockout(found: &KnockOutFindings, rows: &[KnockOutRow]) -> Vec<String> 
         )
     }));
     lines
+}
+
+/// The first changed token and what followed, side by side; or that there was none, with the maps that were tried.
+pub(super) fn told_example(found: Option<&FlipExample>, unchanged: &[String]) -> Vec<String> {
+    let same = match unchanged {
+        [] => None,
+        maps => Some(format!("free-running, {} changed no token of any document", maps.join(" and "))),
+    };
+    let Some(found) = found else { return same.into_iter().collect() };
+    let FlipExample { document, agreed, before, full, quantized, .. } = found;
+    let told = [
+        format!(
+            "free-running, {} changes a token in {} of {} documents; the first, `{document}`, parts at token {} of \
+             the continuation, where full precision's logit is {:.3} ahead:",
+            found.name(),
+            found.changed,
+            found.documents,
+            agreed + 1,
+            found.logit_gap
+        ),
+        format!("  both           …{before:?}"),
+        format!("  full precision {:?}", full.text),
+        format!("  the map        {:?}", quantized.text),
+    ];
+    same.into_iter().chain(told).collect()
 }
 
 #[cfg(test)]

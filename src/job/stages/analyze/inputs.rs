@@ -10,7 +10,7 @@ use crate::job::stages::session::Session;
 use crate::job::stages::{AnalysisRequest, Configuration, ConfigurationBits, StageError, space};
 use crate::model::{Decoder, DecoderBackend};
 use crate::precision::{PrecisionMap, PrecisionPair};
-use crate::report::{FileError, HeadRow, PrecisionFile, RunRecord, SensitivityRow, read_csv};
+use crate::report::{FileError, HeadRow, ParetoRow, PrecisionFile, RunRecord, SensitivityRow, read_csv};
 use crate::sensitivity::{Table, isolated};
 use crate::space::Space;
 use crate::trace::{Document, Split, Trace};
@@ -22,6 +22,8 @@ pub(super) struct Inputs {
     pub(super) map: Option<PrecisionMap>,
     /// Its groups.
     pub(super) space: Option<Space>,
+    /// Maps of the front and uniform ones; none where the folder has no `pareto.csv`.
+    pub(super) front: Vec<ParetoRow>,
     layers: Option<Vec<SensitivityRow>>,
     heads: Option<Vec<HeadRow>>,
 }
@@ -68,6 +70,7 @@ impl Inputs {
             trace,
             map: existing(session, "precision.yaml", |path| map(session, path))?,
             space: existing(session, "space.yaml", |_| space::read(session))?,
+            front: existing(session, "pareto.csv", |path| front(session, path))?.unwrap_or_default(),
             layers: existing(session, "sensitivity.csv", |path| Ok(read_csv(path)?))?,
             heads: existing(session, "sensitivity-heads.csv", |path| Ok(read_csv(path)?))?,
         };
@@ -138,10 +141,21 @@ fn map(session: &Session<'_>, path: &Path) -> Result<PrecisionMap, StageError> {
     if let Some(provenance) = &file.provenance {
         refuse_other(session, path, &provenance.model.sha256)?;
     }
+    of_layers(session, path, file.map)
+}
+
+fn front(session: &Session<'_>, path: &Path) -> Result<Vec<ParetoRow>, StageError> {
+    let rows: Vec<ParetoRow> = read_csv(path)?;
+    rows.iter().try_for_each(|row| of_layers(session, path, row.map.clone()).map(drop))?;
+    Ok(rows)
+}
+
+/// The map, if it has the model's layers.
+fn of_layers(session: &Session<'_>, path: &Path, map: PrecisionMap) -> Result<PrecisionMap, StageError> {
     session.map(&Configuration {
         name: path.display().to_string(),
         scheme: session.job.search_space.scheme.clone(),
-        bits: ConfigurationBits::Map(file.map),
+        bits: ConfigurationBits::Map(map),
     })
 }
 

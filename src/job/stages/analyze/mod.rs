@@ -1,5 +1,6 @@
 //! `kvtune analyze`: why layers are sensitive, from the files of a job.
 
+mod example;
 mod findings;
 mod heads;
 mod inputs;
@@ -47,6 +48,7 @@ pub(super) fn run<B: DecoderBackend>(
     refuse_short(&documents)?;
     let decoder = session.decoder::<B>(WeightType::F32)?;
     let longest = inputs.trace.documents.iter().map(|document| document.tokens.len()).max().unwrap_or(0);
+    let longest = longest.saturating_add(example::AFTER);
     let scheme = &session.job.search_space.scheme;
     let simulation = simulation(&decoder, scheme, longest).map_err(ModelError::from)?;
     let observation = observed(session, &decoder, &simulation, &documents)?;
@@ -59,6 +61,7 @@ pub(super) fn run<B: DecoderBackend>(
     write_lemma(session, std::iter::once(&made).chain(&own), &mut outcome)?;
     let lowered = knockout::run(request, session, &decoder, &simulation, &inputs, &errors, &mut outcome)?;
     let (knockout, lowered) = lowered.unzip();
+    let parting = example::find(session, &decoder, &simulation, &inputs, &documents)?;
     let file = AnalysisFile {
         format: AnalysisFile::FORMAT,
         model: ModelRecord {
@@ -77,11 +80,13 @@ pub(super) fn run<B: DecoderBackend>(
         channels: findings::channels(&channels),
         lemma: findings::lemma(&made, &own),
         knockout,
+        example: parting.example,
     };
     let path = session.file("analysis.yaml");
     file.write(&path)?;
     outcome.files.insert(0, path);
     outcome.summary = findings::told(&file, &rows, &lowered.unwrap_or_default());
+    outcome.summary.extend(findings::told_example(file.example.as_ref(), &parting.unchanged));
     if let Some(note) = missing(&inputs, file.knockout.as_ref()) {
         outcome.summary.push(note);
     }

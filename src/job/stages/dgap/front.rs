@@ -75,12 +75,11 @@ fn score<B: DecoderBackend>(
     let before = uncorrected(&examples);
     let after = corrected(&examples, &measures::shifts(&loaded, &examples));
     let after = gated(&before, &after, &measures::risks(&loaded, &examples), heads.about.threshold.risk);
-    let objective = work.session.job.search.objective;
+    let objective = told(work.session.job.search.objective);
     let full = nll_full(&examples);
     let loss = |figures: Figures| match objective {
         Objective::Flips => figures.flips,
         Objective::Kl => figures.whole.kl,
-        // Heads are judged under teacher forcing, which marks no answers.
         Objective::Nll | Objective::Accuracy => figures.perplexity.ln() - full,
     };
     Ok(DgapFrontRow {
@@ -88,10 +87,19 @@ fn score<B: DecoderBackend>(
         role: row.role,
         equivalent_bits: row.equivalent_bits,
         heads: heads.about.setting.name.clone(),
+        objective,
         loss: loss(Figures::of(&before, &before)),
         corrected_loss: loss(Figures::of(&before, &after)),
         bits_gained: None,
     })
+}
+
+/// Heads are judged under teacher forcing, which marks no answers: likelihood stands in for them.
+fn told(objective: Objective) -> Objective {
+    match objective {
+        Objective::Accuracy => Objective::Nll,
+        other => other,
+    }
 }
 
 /// Mean negative log-likelihood of the trace's own tokens at full precision, nats.
@@ -130,8 +138,8 @@ fn bits_gained(rows: &[DgapFrontRow], row: &DgapFrontRow) -> Option<f64> {
 fn line(row: &DgapFrontRow) -> String {
     let gained = row.bits_gained.map_or(String::from("beyond the front"), |bits| format!("{bits:+.2} bits"));
     format!(
-        "{:.2} bits: {:.4}, with heads of {} {:.4} ({gained})",
-        row.equivalent_bits, row.loss, row.heads, row.corrected_loss
+        "{:.2} bits: {} {:.4}, with heads of {} {:.4} ({gained})",
+        row.equivalent_bits, row.objective, row.loss, row.heads, row.corrected_loss
     )
 }
 
@@ -145,10 +153,17 @@ mod tests {
             role: Role::Front,
             equivalent_bits: bits,
             heads: String::new(),
+            objective: Objective::Kl,
             loss,
             corrected_loss,
             bits_gained: None,
         }
+    }
+
+    #[test]
+    fn losses_go_by_the_name_of_what_was_measured() {
+        assert_eq!(told(Objective::Flips).to_string(), "flips");
+        assert_eq!(told(Objective::Accuracy).to_string(), "nll");
     }
 
     #[test]
