@@ -41,7 +41,8 @@ fn cells(csv: &str) -> anyhow::Result<Vec<Vec<String>>> {
 /// Without the columns that are empty below their head.
 fn filled(rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let is_filled = |column: usize| rows.len() < 2 || rows[1..].iter().any(|row| !row[column].is_empty());
-    let kept: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).filter(|&column| is_filled(column)).collect();
+    let kept: Vec<usize> =
+        (0..rows.first().map_or(0, Vec::len)).filter(|&column| is_filled(column)).collect();
     rows.iter().map(|row| kept.iter().map(|&column| row[column].clone()).collect()).collect()
 }
 

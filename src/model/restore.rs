@@ -85,7 +85,8 @@ impl<'a, R: Restore> Restore for EachIts<'a, R> {
 
     fn restore(&self, its: &mut Self::State, step: Step<'_>) {
         let Some(Its { restore, state }) = its else { return };
-        let asked = self.layers.iter().zip(step.earlier).filter(|(layer, _)| restore.layers().contains(layer));
+        let asked =
+            self.layers.iter().zip(step.earlier).filter(|(layer, _)| restore.layers().contains(layer));
         let earlier: Vec<&[f32]> = asked.map(|(_, &states)| states).collect();
         restore.restore(state, Step { earlier: &earlier, ..step });
     }

@@ -13,6 +13,8 @@ mod restored;
 mod scorer;
 mod side;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod window;
 mod windows;
 

@@ -140,9 +140,7 @@ pub(super) fn draws<T>(
     figure: impl Fn(&mut dyn Iterator<Item = usize>) -> T,
 ) -> Vec<T> {
     let mut rng = ChaCha8Rng::seed_from_u64(bootstrap.seed);
-    (0..bootstrap.resamples)
-        .map(|_| figure(&mut (0..count).map(|_| rng.random_range(0..count))))
-        .collect()
+    (0..bootstrap.resamples).map(|_| figure(&mut (0..count).map(|_| rng.random_range(0..count)))).collect()
 }
 
 fn ratio(documents: &mut dyn Iterator<Item = DocumentLoss>) -> f64 {

@@ -114,7 +114,8 @@ mod tests {
     #[test]
     fn a_repair_that_breaks_more_gives_back_less_than_nothing() {
         let (full, cache) = ([1.0; 4], [1.0, 1.0, 0.0, 0.0]);
-        let found = recovery(&[1.0, 0.0, 0.0, 0.0], &cache, &full, Bootstrap::default()).expect("the same items");
+        let found =
+            recovery(&[1.0, 0.0, 0.0, 0.0], &cache, &full, Bootstrap::default()).expect("the same items");
         assert!((found.expect("half is lost").share + 0.5).abs() < 1e-12);
     }
 

@@ -9,7 +9,12 @@ use crate::tasks::answers::Response;
 
 impl<B: DecoderBackend, R: Restore> Run<'_, B, R> {
     /// The replies of units that write, in their order.
-    pub(super) fn write(&self, units: &[usize], lanes: usize, threads: usize) -> Result<Vec<Reply>, ScoreError> {
+    pub(super) fn write(
+        &self,
+        units: &[usize],
+        lanes: usize,
+        threads: usize,
+    ) -> Result<Vec<Reply>, ScoreError> {
         let prompts: Vec<&[u32]> = units.iter().map(|&unit| &self.question(unit).rest[..]).collect();
         let max_new = units.iter().map(|&unit| self.written(unit).1).max().unwrap_or(0);
         let batch = Batch { max_new, lanes, threads, sampling: Sampling::GREEDY };

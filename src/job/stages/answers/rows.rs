@@ -24,7 +24,12 @@ impl Results<'_> {
     }
 
     /// One row a metric of one configuration.
-    pub(super) fn rows(&self, configuration: usize, bits: Bits, seed: u64) -> Result<Vec<AccuracyRow>, StageError> {
+    pub(super) fn rows(
+        &self,
+        configuration: usize,
+        bits: Bits,
+        seed: u64,
+    ) -> Result<Vec<AccuracyRow>, StageError> {
         let row = |(metric, of): (usize, &answers::Metric)| {
             let (scores, full) = (self.scores(configuration, metric), self.scores(0, metric));
             let bootstrap = Bootstrap { seed, ..Bootstrap::default() };
@@ -34,9 +39,7 @@ impl Results<'_> {
             };
             let given_back = match self.entries[configuration].repairs {
                 None => None,
-                Some(unrepaired) => {
-                    recovery(&scores, &self.scores(unrepaired, metric), &full, bootstrap)?
-                }
+                Some(unrepaired) => recovery(&scores, &self.scores(unrepaired, metric), &full, bootstrap)?,
             };
             let score = accuracy(&scores);
             let of_difference = |get: fn(Difference) -> f64| against.map(get);

@@ -22,7 +22,9 @@ impl<'a> Repair<'a> {
         let repair = Self::open(request, session)?;
         let settings = configurations.iter().map(|configuration| setting(session, configuration));
         let settings = settings.collect::<Result<Vec<_>, _>>()?;
-        if let Some(first) = settings.first().filter(|_| !settings.iter().any(|setting| repair.is_for(setting))) {
+        if let Some(first) =
+            settings.first().filter(|_| !settings.iter().any(|setting| repair.is_for(setting)))
+        {
             repair.check(first)?;
         }
         Ok(Some(repair))
