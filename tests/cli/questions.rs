@@ -261,7 +261,7 @@ fn windows_that_slide_and_begin_with_a_bos_score_more_tokens() {
     };
     assert_eq!(said(&[]), "3 windows of 64 tokens, no BOS before them");
     assert_eq!(said(&["--stride", "16"]), "12 windows of 64 tokens, one every 16, no BOS before them");
-    assert_eq!(said(&["--bos", "always"]), "3 windows of 64 tokens, BOS ! (0) before each");
+    assert_eq!(said(&["--bos", "always"]), "3 windows of 64 tokens, BOS Ā (0) before each");
 }
 
 #[test]

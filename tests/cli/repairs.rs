@@ -12,6 +12,7 @@ fn model() -> tempfile::TempDir {
     let folder = dgap::traced();
     let shown = dgap::train(folder.path(), &["--layers", "0"]);
     assert!(shown.starts_with("exit 0"), "{shown}");
+    scale(folder.path(), WILD, 100.0);
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
     write("space.yaml", SPACE);
     let problem = |n: usize| format!("{{\"question\": \"{n}+{n}?\", \"answer\": \"#### {}\"}}\n", 2 * n);
@@ -19,6 +20,15 @@ fn model() -> tempfile::TempDir {
     write("train.jsonl", &(5..8).map(problem).collect::<String>());
     write("law_test.csv", &choices(|_| 'A'));
     folder
+}
+
+/// Writes the heads anew with correctors that many times as strong.
+fn scale(folder: &Path, name: &str, times: f32) {
+    let mut heads = kvtune::dgap::Heads::read(&folder.join(dgap::HEADS)).expect("heads");
+    for matrix in heads.correctors.iter_mut().flat_map(|head| &mut head.weights) {
+        matrix.data.iter_mut().for_each(|weight| *weight *= times);
+    }
+    heads.write(&folder.join(name)).expect("written");
 }
 
 fn choices(right: impl Fn(usize) -> char) -> String {
@@ -55,7 +65,9 @@ fn answers(folder: &Path, options: &[&str], of: &str) -> (Value, Vec<Value>) {
 const WRITE: [&str; 10] =
     ["--task", "gsm8k", "--data", "test.jsonl", "--train", "train.jsonl", "--shots", "2", "-n", "12"];
 const CHOOSE: [&str; 4] = ["--task", "mmlu", "--data", "law_test.csv"];
-const REPAIRED: [&str; 6] = ["--dgap", dgap::HEADS, "--corrector", "c3", "--risk", "0"];
+/// Heads that change what is said.
+const WILD: &str = "wild.safetensors";
+const REPAIRED: [&str; 6] = ["--dgap", WILD, "--corrector", "c3", "--risk", "0"];
 
 #[test]
 fn a_repaired_configuration_answers_beside_itself_as_it_does_alone() {
@@ -81,13 +93,9 @@ fn a_repaired_configuration_answers_beside_itself_as_it_does_alone() {
 fn heads_of_zeros_and_risks_that_none_reaches_change_no_answer() {
     let folder = model();
     let folder = folder.path();
-    let mut heads = kvtune::dgap::Heads::read(&folder.join(dgap::HEADS)).expect("heads");
-    for head in &mut heads.correctors {
-        head.weights.iter_mut().for_each(|matrix| matrix.data.fill(0.0));
-    }
-    heads.write(&folder.join("zeros.safetensors")).expect("written");
+    scale(folder, "zeros.safetensors", 0.0);
     for task in [&WRITE[..], &CHOOSE] {
-        for repair in [["zeros.safetensors", "0"], [dgap::HEADS, "2"]] {
+        for repair in [["zeros.safetensors", "0"], [WILD, "2"]] {
             let options = ["--uniform", "KV1", "--corrector", "c1", "--dgap", repair[0], "--risk", repair[1]];
             let of = |name| answers(folder, &[task, &options].concat(), name).1;
             assert_eq!(of("KV1 + c1"), of("KV1"), "{task:?} {repair:?}");
@@ -128,7 +136,7 @@ fn rows_say_what_was_given_back_and_answers_which_heads_gave_it() {
     assert!(end("recovery_low") <= share && share <= end("recovery_high"), "{}", found[3]);
 
     let (provenance, _) = answers(folder, &options, "full");
-    assert_eq!(provenance["dgap"]["path"], dgap::HEADS);
+    assert_eq!(provenance["dgap"]["path"], WILD);
     assert_eq!(provenance["dgap"]["sha256"].as_str().map(str::len), Some(64));
     assert_eq!((&provenance["dgap"]["corrector"], &provenance["dgap"]["risk"]), (&json!("c3"), &json!(0.0)));
     let configurations = provenance["configurations"].as_array().expect("a list");
@@ -142,10 +150,22 @@ fn heads_for_no_configuration_and_over_answers_are_refused() {
     let folder = model();
     let folder = folder.path();
     let options = |more: &[&'static str]| [&CHOOSE[..], &["--dgap", dgap::HEADS], more].concat();
-    let shown = eval(folder, &options(&["--uniform", "KV2,KV4"]));
-    insta::assert_snapshot!(shown, @"");
-    let shown = eval(folder, &options(&[]));
-    insta::assert_snapshot!(shown, @"");
+    insta::assert_snapshot!(eval(folder, &options(&["--uniform", "KV2,KV4"])), @"
+    exit 1
+    --- stdout
+    --- stderr
+    error: heads `out/dgap/KV1/dgap.safetensors` were trained for KV1 (0-1 KV1, kivi), but the cache is KV2 (0-1 KV2, kivi)
+
+    hint: train heads for this setting with `kvtune dgap train`, or use theirs
+    ");
+    insta::assert_snapshot!(eval(folder, &options(&[])), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `--dgap` has nothing to repair
+
+    hint: name the map or pair that the heads are for, with `-p` or `--uniform`
+    ");
     let shown = eval(folder, &options(&["--uniform", "KV1", "--answers", dgap::HEADS]));
     assert!(
         shown.starts_with("exit 2") && shown.contains("would be written over, and it is read"),
