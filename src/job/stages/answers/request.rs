@@ -62,7 +62,7 @@ pub struct AccuracyRow {
     /// The smallest difference that these items would show four times in five.
     pub detectable: Option<f64>,
     /// Where steps are repaired: the share of what the same cache loses without that it gives back. None where full
-    /// precision scores, or the cache loses, too little to tell ([`crate::select::recovery`]).
+    /// precision scores, or the cache loses, too little to tell ([`crate::select::recovery()`]).
     pub recovery: Option<f64>,
     /// Lower end of its 95 % interval, bootstrapped over items; none where the items leave it open.
     pub recovery_low: Option<f64>,
