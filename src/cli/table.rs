@@ -9,12 +9,12 @@ const FORMAT_VERSION: u32 = 1;
 
 /// Rows as text in the format asked for; `name` is the key of the list in JSON.
 ///
-/// The table's columns are the fields of the rows, as CSV has them.
+/// The table's columns are the fields of the rows, as CSV has them, but for those that no row fills.
 pub(super) fn render<R: Serialize>(rows: &[R], name: &str, format: Format) -> anyhow::Result<String> {
     match format {
         Format::Json => json(rows, name),
         Format::Csv => csv(rows),
-        Format::Table => Ok(aligned(&cells(&csv(rows)?)?)),
+        Format::Table => Ok(aligned(&filled(cells(&csv(rows)?)?))),
     }
 }
 
@@ -36,6 +36,14 @@ fn csv<R: Serialize>(rows: &[R]) -> anyhow::Result<String> {
 fn cells(csv: &str) -> anyhow::Result<Vec<Vec<String>>> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(csv.as_bytes());
     reader.records().map(|record| Ok(record?.iter().map(shortened).collect())).collect()
+}
+
+/// Without the columns that are empty below their head.
+fn filled(rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let is_filled = |column: usize| rows.len() < 2 || rows[1..].iter().any(|row| !row[column].is_empty());
+    let kept: Vec<usize> =
+        (0..rows.first().map_or(0, Vec::len)).filter(|&column| is_filled(column)).collect();
+    rows.iter().map(|row| kept.iter().map(|&column| row[column].clone()).collect()).collect()
 }
 
 /// A number with six significant digits at most; other text as it is.
@@ -87,6 +95,17 @@ mod tests {
     fn a_table_aligns_numbers_right() {
         let table = render(&ROWS, "rows", Format::Table).expect("a table");
         assert_eq!(table, "name      loss  size\na     0.123457     5\nlong        12  1000\n");
+    }
+
+    #[test]
+    fn a_table_leaves_out_what_no_row_has() {
+        let render = |rows: &[[&str; 3]]| {
+            let cells = rows.iter().map(|row| row.map(String::from).to_vec());
+            aligned(&filled(cells.collect()))
+        };
+        let head = ["name", "a", "b"];
+        assert_eq!(render(&[head, ["x", "", "1"], ["y", "", ""]]), "name  b\nx     1\ny\n");
+        assert_eq!(render(&[head]), "name  a  b\n");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::loaded::Loaded;
 use super::observe::side_by_side;
 use super::set::Heads;
 use crate::model::DecoderBackend;
-use crate::model::generate::{Restore, Step};
+use crate::model::restore::{Restore, Step};
 use crate::trace::top_k;
 
 /// Heads at work while a model decodes: after its logits, before a token is chosen. The cache stays as it is.
@@ -71,7 +71,7 @@ impl<B: DecoderBackend> Restore for Restorer<'_, B> {
         self.layers
     }
 
-    fn begin(&self) -> History {
+    fn begin(&self, _prompt: usize) -> History {
         History::default()
     }
 

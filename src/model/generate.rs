@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use super::decoder::{Decoder, Prefilled};
 use super::ops::{DecoderBackend, to_host};
+use super::restore::{AsIs, Restore, Step};
 use super::sampling::{Sampler, Sampling};
 use super::{ModelError, Tensor2};
 use crate::cache::LayerCache;
@@ -100,50 +101,6 @@ impl From<ControlFlow<()>> for Next {
     }
 }
 
-/// Changes the logits of steps before their tokens are chosen.
-pub trait Restore: Sync {
-    /// What is remembered of one sequence.
-    type State: Send;
-
-    /// Layers whose leaving hidden states are asked for, ascending.
-    fn layers(&self) -> &[usize];
-
-    /// Before the first step of a sequence.
-    fn begin(&self) -> Self::State;
-
-    /// One step of a sequence.
-    fn restore(&self, state: &mut Self::State, step: Step<'_>);
-}
-
-/// A step before its token is chosen.
-#[derive(Debug)]
-pub struct Step<'a> {
-    /// Tokens in the caches, the one fed last included.
-    pub length: usize,
-    /// `[hidden_size]`: the hidden state behind the final norm.
-    pub last: &'a [f32],
-    /// One `[hidden_size]` a layer of [`Restore::layers`], ascending, not normed.
-    pub earlier: &'a [&'a [f32]],
-    /// `[vocab_size]`, to be changed in place.
-    pub logits: &'a mut [f32],
-}
-
-/// Leaves logits as they are.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AsIs;
-
-impl Restore for AsIs {
-    type State = ();
-
-    fn layers(&self) -> &[usize] {
-        &[]
-    }
-
-    fn begin(&self) {}
-
-    fn restore(&self, (): &mut (), _step: Step<'_>) {}
-}
-
 /// Continues many prompts, none of them empty, until `max_new` tokens or an end-of-sequence token each, which is
 /// kept as the last one; a prompt that waits enters as soon as another has left its lane.
 ///
@@ -227,7 +184,7 @@ impl<C: LayerCache, S> Lane<C, S> {
         restore: &R,
     ) -> Self {
         let length = caches.first().map_or(0, LayerCache::len);
-        let mut lane = Self { prompt, token: 0, length, caches, sampler, state: restore.begin() };
+        let mut lane = Self { prompt, token: 0, length, caches, sampler, state: restore.begin(prompt) };
         let mut logits = to_host(decoder.logits(last.clone()));
         let earlier: Vec<Vec<f32>> = earlier.into_iter().map(to_host).collect();
         let earlier: Vec<&[f32]> = earlier.iter().map(|states| &states[..]).collect();

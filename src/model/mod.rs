@@ -12,6 +12,7 @@ mod error;
 pub mod generate;
 mod ops;
 mod registry;
+pub mod restore;
 mod rope;
 mod sampling;
 mod special;

@@ -6,12 +6,16 @@
 //! Knows no searcher. Read on in [`Scorer`].
 
 mod answers;
+mod pass;
 mod prefixes;
 mod reference;
 mod restored;
 mod scorer;
 mod side;
 mod tally;
+#[cfg(test)]
+mod tests;
+mod window;
 mod windows;
 
 use crate::cache::{NoKeyBias, Simulation};
@@ -22,6 +26,7 @@ pub use answers::{Configured, Question, Reply, TokenAsk, answer};
 pub use restored::{Entry, score_entries};
 pub use scorer::{ScoreError, Scorer};
 pub use tally::{Objective, Tally};
+pub use window::Window;
 pub use windows::{WindowScores, score_windows};
 
 /// What simulated caches of a model need under a scheme, for sequences of up to `len` tokens.

@@ -6,14 +6,17 @@ use super::answers::{Configured, Question};
 use crate::cache::{AnyCache, Units};
 use crate::model::{Decoder, DecoderBackend, ModelError};
 
-/// Caches that hold a prefix, one set a configuration: that of the question asked last, since questions that begin
+/// Caches that hold a prefix, one set a cache and map: that of the question asked last, since questions that begin
 /// alike follow each other.
 ///
 /// A prefix is a prompt unit of its own, so what its queries read depends on nothing that follows, and a fork of its
 /// caches is what a question would have made for itself.
-pub(super) struct Prefixes<'a, B: DecoderBackend> {
+pub(super) struct Prefixes<'a, B: DecoderBackend, R> {
     decoder: &'a Decoder<B>,
-    configurations: &'a [Configured<'a>],
+    configurations: &'a [Configured<'a, R>],
+    /// Of each configuration the first that has the same caches: it holds them for all, since what is done to logits
+    /// does not reach a prefix.
+    first: Vec<usize>,
     held: Vec<Mutex<Held>>,
 }
 
@@ -23,9 +26,13 @@ struct Held {
     caches: Vec<AnyCache>,
 }
 
-impl<'a, B: DecoderBackend> Prefixes<'a, B> {
-    pub(super) fn new(decoder: &'a Decoder<B>, configurations: &'a [Configured<'a>]) -> Self {
-        Self { decoder, configurations, held: configurations.iter().map(|_| Mutex::default()).collect() }
+impl<'a, B: DecoderBackend, R> Prefixes<'a, B, R> {
+    pub(super) fn new(decoder: &'a Decoder<B>, configurations: &'a [Configured<'a, R>]) -> Self {
+        let first = |own: &Configured<'_, R>| {
+            configurations.iter().position(|other| other.has_caches_of(own)).unwrap_or_default()
+        };
+        let held = configurations.iter().map(|_| Mutex::default()).collect();
+        Self { decoder, configurations, first: configurations.iter().map(first).collect(), held }
     }
 
     /// Caches of a configuration with the question's prefix in them.
@@ -37,6 +44,7 @@ impl<'a, B: DecoderBackend> Prefixes<'a, B> {
         configuration: usize,
         question: &Question,
     ) -> Result<Vec<AnyCache>, ModelError> {
+        let configuration = self.first[configuration];
         let mut held = self.held[configuration].lock().unwrap_or_else(PoisonError::into_inner);
         if held.tokens != question.prefix {
             *held = self.read(configuration, &question.prefix)?;
@@ -47,7 +55,7 @@ impl<'a, B: DecoderBackend> Prefixes<'a, B> {
     }
 
     fn read(&self, configuration: usize, prefix: &[u32]) -> Result<Held, ModelError> {
-        let Configured { simulation, kind, map } = self.configurations[configuration];
+        let Configured { simulation, kind, map, .. } = self.configurations[configuration];
         let units = Units::open_prefix(prefix.len(), simulation.scheme().prefill);
         let mut caches = simulation.any(kind, map, &units)?;
         self.decoder.forward(prefix, &mut caches)?;

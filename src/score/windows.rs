@@ -4,7 +4,7 @@ use burn::prelude::*;
 use kvtune_kernels::statistics::{arg_max, divergence, log_sum_exp};
 
 use super::side::{Finals, Side};
-use super::{ScoreError, Tally};
+use super::{ScoreError, Tally, Window};
 use crate::cache::{CacheKind, Memory, Simulation, Units};
 use crate::model::{Decoder, DecoderBackend, LayerWork, OpenLayer, to_host};
 use crate::precision::PrecisionMap;
@@ -13,10 +13,10 @@ use crate::progress::Observer;
 /// Positions whose logits are in memory at once.
 pub(super) const CHUNK: usize = 32;
 
-/// Scores maps on each window by itself: the window is one prompt, its tokens but the first are predicted.
+/// Scores maps on each window by itself: the window is one prompt.
 ///
-/// One entry a map; `exp(nll / positions)` is the perplexity. The observer hears one step a window. Windows have
-/// at least two tokens, and all equally many.
+/// One entry a map; `exp(nll / positions)` is the perplexity. The observer hears one step a window. All windows are
+/// equally long.
 ///
 /// # Errors
 /// [`ScoreError`].
@@ -25,7 +25,7 @@ pub fn score_windows<B: DecoderBackend>(
     simulation: &Simulation,
     kind: CacheKind,
     maps: &[PrecisionMap],
-    windows: &[&[u32]],
+    windows: &[Window<'_>],
     threads: usize,
     observer: &dyn Observer,
 ) -> Result<Vec<WindowScores>, ScoreError> {
@@ -56,7 +56,7 @@ struct Windows<'a, B: DecoderBackend> {
     simulation: &'a Simulation,
     kind: CacheKind,
     maps: &'a [PrecisionMap],
-    windows: &'a [&'a [u32]],
+    windows: &'a [Window<'a>],
     observer: &'a dyn Observer,
 }
 
@@ -70,9 +70,9 @@ impl<B: DecoderBackend> LayerWork<B> for Windows<'_, B> {
     }
 
     fn begin(&self, unit: usize) -> Result<Side<B>, ScoreError> {
-        let tokens = self.windows[unit];
+        let tokens = self.windows[unit].tokens();
         let units = Units::prompt(tokens.len(), self.simulation.scheme().prefill);
-        Ok(Side::new(self.decoder, tokens, units, self.maps, self.kind).with_full())
+        Ok(Side::new(self.decoder, &tokens, units, self.maps, self.kind).with_full())
     }
 
     fn layer(&self, layer: &OpenLayer<'_, B>, state: &mut Side<B>) -> Result<(), ScoreError> {
@@ -82,26 +82,24 @@ impl<B: DecoderBackend> LayerWork<B> for Windows<'_, B> {
     fn end(&self, unit: usize, state: Side<B>) -> Result<Self::Output, ScoreError> {
         let Finals { full, runs, held } = state.finals(self.decoder);
         let full = full.expect("run to the end");
-        let tallies = self.tallies(self.windows[unit], &full, &runs);
+        let tallies = self.tallies(&self.windows[unit], &full, &runs);
         self.observer.advance(1);
         Ok(tallies.into_iter().zip(held).collect())
     }
 }
 
 impl<B: DecoderBackend> Windows<'_, B> {
-    fn tallies(&self, tokens: &[u32], full: &Tensor<B, 2>, runs: &[Tensor<B, 2>]) -> Vec<Tally> {
-        let positions = tokens.len() - 1;
-        let empty = Tally { positions: positions as u64, ..Tally::default() };
+    fn tallies(&self, window: &Window<'_>, full: &Tensor<B, 2>, runs: &[Tensor<B, 2>]) -> Vec<Tally> {
+        let scored = window.scored();
+        let empty = Tally { positions: scored.len() as u64, ..Tally::default() };
         let mut tallies = vec![empty; runs.len()];
         let logits = |hidden: &Tensor<B, 2>, start: usize, rows: usize| {
             to_host(self.decoder.logits(hidden.clone().narrow(0, start, rows)))
         };
-        for start in (0..positions).step_by(CHUNK) {
-            let rows = CHUNK.min(positions - start);
-            let next = &tokens[start + 1..][..rows];
-            let reference = logits(full, start, rows);
+        for (start, next) in window.positions().step_by(CHUNK).zip(scored.chunks(CHUNK)) {
+            let reference = logits(full, start, next.len());
             for (run, tally) in runs.iter().zip(&mut tallies) {
-                compare(&reference, &logits(run, start, rows), next, tally);
+                compare(&reference, &logits(run, start, next.len()), next, tally);
             }
         }
         tallies

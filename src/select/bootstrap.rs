@@ -52,6 +52,14 @@ impl Default for Bootstrap {
     }
 }
 
+impl Bootstrap {
+    /// Refuses fewer resamples than have the quantiles that are asked for.
+    pub(super) fn check(self) -> Result<(), SelectError> {
+        let found = self.resamples;
+        if found < FEWEST_RESAMPLES { Err(SelectError::Resamples { found }) } else { Ok(()) }
+    }
+}
+
 /// The losses of a map less those of full precision on the same documents; flips and KL are such differences already.
 ///
 /// # Errors
@@ -75,9 +83,7 @@ pub fn paired(map: &[DocumentLoss], full: &[DocumentLoss]) -> Result<Vec<Documen
 /// Maps scored on different documents or positions, documents without positions, losses that are not finite, fewer
 /// than 40 resamples.
 pub fn estimate(maps: &[Vec<DocumentLoss>], bootstrap: Bootstrap) -> Result<Vec<Estimate>, SelectError> {
-    if bootstrap.resamples < FEWEST_RESAMPLES {
-        return Err(SelectError::Resamples { found: bootstrap.resamples });
-    }
+    bootstrap.check()?;
     for (map, documents) in maps.iter().enumerate() {
         check(map, documents)?;
         check_pairing(map, documents, &maps[0])?;
@@ -113,13 +119,11 @@ fn check_pairing(map: usize, documents: &[DocumentLoss], first: &[DocumentLoss])
 }
 
 fn of_map(documents: &[DocumentLoss], bootstrap: Bootstrap) -> Estimate {
-    // The same seed for each map gives each the same draws.
-    let mut rng = ChaCha8Rng::seed_from_u64(bootstrap.seed);
-    let mut draw = || ratio((0..documents.len()).map(|_| documents[rng.random_range(0..documents.len())]));
-    let mut means: Vec<f64> = (0..bootstrap.resamples).map(|_| draw()).collect();
+    let mut means =
+        draws(documents.len(), bootstrap, |drawn| ratio(&mut drawn.map(|document| documents[document])));
     means.sort_by(f64::total_cmp);
     Estimate {
-        mean: ratio(documents.iter().copied()),
+        mean: ratio(&mut documents.iter().copied()),
         low: quantile(&means, 0.025),
         high: quantile(&means, 0.975),
         upper: quantile(&means, 0.95),
@@ -128,14 +132,25 @@ fn of_map(documents: &[DocumentLoss], bootstrap: Bootstrap) -> Estimate {
     }
 }
 
-fn ratio(documents: impl Iterator<Item = DocumentLoss>) -> f64 {
+/// What a figure is on as many draws of `count` things, with replacement, as there are resamples; the same seed draws
+/// the same things for every figure.
+pub(super) fn draws<T>(
+    count: usize,
+    bootstrap: Bootstrap,
+    figure: impl Fn(&mut dyn Iterator<Item = usize>) -> T,
+) -> Vec<T> {
+    let mut rng = ChaCha8Rng::seed_from_u64(bootstrap.seed);
+    (0..bootstrap.resamples).map(|_| figure(&mut (0..count).map(|_| rng.random_range(0..count)))).collect()
+}
+
+fn ratio(documents: &mut dyn Iterator<Item = DocumentLoss>) -> f64 {
     let add = |(sum, positions): (f64, u64), loss: DocumentLoss| (sum + loss.sum, positions + loss.positions);
     let (sum, positions) = documents.fold((0.0, 0), add);
     sum / positions as f64
 }
 
 /// The least member that at least the given share does not exceed.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
+pub(super) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted[rank.clamp(1, sorted.len()) - 1]
 }

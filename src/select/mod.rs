@@ -8,10 +8,12 @@
 mod accuracy;
 mod bootstrap;
 mod choose;
+mod recovery;
 
 pub use accuracy::{Accuracy, Difference, accuracy, difference, least_detectable, mcnemar};
 pub use bootstrap::{Bootstrap, DocumentLoss, Estimate, FEWEST_DOCUMENTS, estimate, paired};
 pub use choose::{BIT_BUDGETS, Choice, Scored, best_within, choose};
+pub use recovery::{LEAST_FULL, LEAST_LOSS, Recovery, recovery};
 
 /// Why scores per document cannot be compared.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

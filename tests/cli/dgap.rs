@@ -3,7 +3,7 @@ use std::path::Path;
 use super::{folder, kvtune, outcome, tiny};
 
 /// A made model with a recorded trace.
-fn traced() -> tempfile::TempDir {
+pub(super) fn traced() -> tempfile::TempDir {
     let folder = folder();
     tiny::write(folder.path());
     let shown = outcome(kvtune(folder.path()).args(["-qq", "trace", "job.yaml"]));
@@ -18,11 +18,11 @@ fn dgap(folder: &Path, verb: &str, options: &[&str]) -> String {
 /// Small and quick.
 const QUICK: [&str; 6] = ["--epochs", "3", "--width", "8", "--top-k", "8"];
 
-fn train(folder: &Path, options: &[&str]) -> String {
+pub(super) fn train(folder: &Path, options: &[&str]) -> String {
     dgap(folder, "train", &[&QUICK, options].concat())
 }
 
-const HEADS: &str = "out/dgap/KV1/dgap.safetensors";
+pub(super) const HEADS: &str = "out/dgap/KV1/dgap.safetensors";
 
 #[test]
 fn heads_are_trained_judged_and_drawn() {

@@ -248,7 +248,7 @@ fn windows_read_the_same_through_the_packed_cache() {
     load: 1 model
     ./tiny: Llama, 2 layers
     eval: 6 windows
-    6 windows of 128 tokens
+    6 windows of 128 tokens, no BOS before them
     KV4: the simulated cache of a window holds 33 kB, 3 kB by its storage bits; f32 takes 16 kB
     K2V4: the simulated cache of a window holds 33 kB, 3 kB by its storage bits; f32 takes 16 kB
     ");
@@ -256,7 +256,7 @@ fn windows_read_the_same_through_the_packed_cache() {
     load: 1 model
     ./tiny: Llama, 2 layers
     eval: 6 windows
-    6 windows of 128 tokens
+    6 windows of 128 tokens, no BOS before them
     KV4: the packed cache of a window holds 4 kB, 3 kB by its storage bits; f32 takes 16 kB
     K2V4: the packed cache of a window holds 4 kB, 3 kB by its storage bits; f32 takes 16 kB
     ");

@@ -12,6 +12,7 @@ mod jobs;
 mod models;
 mod plots;
 mod questions;
+mod repairs;
 mod runs;
 mod tiny;
 

@@ -164,6 +164,30 @@ fn what_contradicts_itself_is_a_typing_error() {
 
     hint: `--window` and `--windows` say how much of the text is read
     ");
+    insta::assert_snapshot!(refused(folder.path(), 2, &["--task", "ruler-vt", "--window", "64"]), @"
+    error: task `ruler-vt` has no use for `--window`
+
+    hint: that is for windows of a text; `--items` says how many questions to ask
+    ");
+    for option in [["--stride", "64"], ["--windows", "3"], ["--bos", "never"]] {
+        let shown = refused(folder.path(), 2, &[&["--task", "ruler-vt"], &option[..]].concat());
+        assert!(shown.contains(&format!("has no use for `{}`", option[0])), "{shown}");
+    }
+    for option in [["--seed", "0"], ["--lanes", "3"]] {
+        let shown =
+            refused(folder.path(), 2, &[&["--task", "perplexity", "test.jsonl"], &option[..]].concat());
+        assert!(shown.contains(&format!("task `perplexity` has no use for `{}`", option[0])), "{shown}");
+    }
+    let twice = ["--task", "perplexity", "test.jsonl", "--data", "train.jsonl"];
+    let shown = refused(folder.path(), 2, &twice);
+    assert!(shown.starts_with("error: there are two texts, `test.jsonl` and `train.jsonl`\n"), "{shown}");
+    let weights =
+        ["--weights", "f16", "--stream-weights", "test.jsonl", "--window", "16", "--uniform", "KV4"];
+    insta::assert_snapshot!(refused(folder.path(), 2, &weights), @"
+    error: weights that are streamed stay as they are stored, they cannot be f16
+
+    hint: leave out `--weights` or `--stream-weights`
+    ");
     for options in [
         &["--data", "test.jsonl"][..],
         &["test.jsonl", "--shots", "3"],
@@ -205,4 +229,65 @@ fn perplexity_is_a_task_too() {
     let row = &rows(folder.path(), &["text.txt", "--window", "64", "--uniform", "KV4"])[0];
     assert_eq!(row["perplexity"], row["byte_perplexity"]);
     assert!(row["word_perplexity"].as_f64() > row["byte_perplexity"].as_f64(), "{row}");
+}
+
+#[test]
+fn windows_that_slide_and_begin_with_a_bos_score_more_tokens() {
+    let folder = model();
+    // A token a byte: 243 of them.
+    std::fs::write(folder.path().join("text.txt"), "some words ".repeat(22) + "!").expect("written");
+    let typed = ["text.txt", "--window", "64", "--uniform", "KV4"];
+    let positions = |more: &[&str]| -> Vec<u64> {
+        let rows = rows(folder.path(), &[&typed, more].concat());
+        rows.iter().map(|row| row["positions"].as_u64().expect("a count")).collect()
+    };
+    // Three windows of 64; one every 16 are 12, of 64 + 11 · 16 tokens, of which the first has none before it.
+    assert_eq!(positions(&[]), [3 * 63, 3 * 63]);
+    assert_eq!(positions(&["--stride", "64", "--bos", "never"]), [3 * 63, 3 * 63]);
+    assert_eq!(positions(&["--stride", "16"]), [63 + 11 * 16, 63 + 11 * 16]);
+    assert_eq!(positions(&["--stride", "16", "--windows", "3"]), [63 + 2 * 16, 63 + 2 * 16]);
+    assert_eq!(positions(&["--bos", "always"]), [3 * 64, 3 * 64]);
+    let plain = rows(folder.path(), &typed);
+    assert_eq!(
+        rows(folder.path(), &[&typed[..], &["--bos", "auto"]].concat()),
+        plain,
+        "the tiny model asks for none"
+    );
+    assert_ne!(rows(folder.path(), &[&typed[..], &["--bos", "always"]].concat()), plain);
+    let said = |more: &[&str]| {
+        let mut command = kvtune(folder.path());
+        let shown = outcome(command.args(["-q", "eval", "-m", "./tiny"]).args(typed).args(more));
+        shown.lines().find(|line| line.contains(" windows of ")).unwrap_or(&shown).to_owned()
+    };
+    assert_eq!(said(&[]), "3 windows of 64 tokens, no BOS before them");
+    assert_eq!(said(&["--stride", "16"]), "12 windows of 64 tokens, one every 16, no BOS before them");
+    assert_eq!(said(&["--bos", "always"]), "3 windows of 64 tokens, BOS Ā (0) before each");
+}
+
+#[test]
+fn windows_that_cannot_be_cut_are_refused_with_both_numbers() {
+    let folder = model();
+    std::fs::write(folder.path().join("text.txt"), "words ".repeat(2000)).expect("written");
+    for stride in ["0", "65"] {
+        let typed = ["text.txt", "--window", "64", "--uniform", "KV4", "--stride", stride];
+        let shown = refused(folder.path(), 2, &typed);
+        let expected =
+            format!("error: `--stride` is {stride}, but it must lie in 1..=64, the tokens of a `--window`\n");
+        assert_eq!(shown, expected);
+    }
+    let typed = ["text.txt", "--window", "4096", "--uniform", "KV4", "--bos", "always"];
+    insta::assert_snapshot!(refused(folder.path(), 1, &typed), @"
+    error: a window has 4096 tokens and a BOS before them, but `./tiny` is made for 4096
+
+    hint: use windows of 4095 tokens at most, with `--window 4095`
+    ");
+    let mut config = tiny::config();
+    config.as_object_mut().expect("an object").remove("bos_token_id");
+    tiny::write_config(&folder.path().join("tiny"), &config);
+    let typed = ["text.txt", "--window", "64", "--uniform", "KV4", "--bos", "always"];
+    insta::assert_snapshot!(refused(folder.path(), 1, &typed), @"
+    error: `./tiny` has no token that begins texts (BOS)
+
+    hint: leave out `--bos always`
+    ");
 }

@@ -10,7 +10,7 @@ use kvtune::model::{Decoder, WeightType, generate, to_host};
 use kvtune::precision::{Bits, PrecisionMap, PrecisionPair};
 use kvtune::progress::Silent;
 use kvtune::quant::{Prefill, Scheme};
-use kvtune::score::{Scorer, Tally, score_windows};
+use kvtune::score::{Scorer, Tally, Window, score_windows};
 use kvtune::sensitivity::position::{Mode, follow_all};
 use kvtune::sensitivity::{accumulated, isolated};
 use kvtune::trace::{Document, Split};
@@ -185,7 +185,7 @@ fn a_streamed_model_has_the_same_scores() {
         for (document, full) in documents.iter().zip(&resident[2]) {
             assert!(full.flips == 0 && full.kl.abs() < 1e-9, "{} {}: {full:?}", model.name, document.id);
         }
-        let windows = [&model.ids[..70], &model.ids[70..140]];
+        let windows = [&model.ids[..70], &model.ids[70..140]].map(Window::plain);
         let windows = |decoder| {
             let kind = CacheKind::Packed;
             score_windows(decoder, &simulation, kind, &maps, &windows, 2, &Silent).unwrap()

@@ -5,7 +5,7 @@ use kvtune::model::{Checkpoint, Tokenizer};
 use kvtune::precision::{Bits, PrecisionMap, PrecisionPair};
 use kvtune::progress::Silent;
 use kvtune::quant::{Metadata, Scheme};
-use kvtune::score::{Tally, score_windows, simulation};
+use kvtune::score::{Tally, Window, score_windows, simulation};
 use serde_json::Value;
 
 use crate::models::{QWEN, SMOLLM2, decoder, golden, ids, model_path, numbers};
@@ -31,7 +31,7 @@ fn check((name, file): (&str, &str), wanted: &[(&str, [u8; 2])]) {
     let Some(decoder) = decoder(file) else { return };
     let Some(tokens) = prose(file, &golden) else { return };
     let window = golden["window"].as_u64().unwrap() as usize;
-    let windows: Vec<&[u32]> = tokens.chunks_exact(window).take(4).collect();
+    let windows: Vec<Window<'_>> = tokens.chunks_exact(window).take(4).map(Window::plain).collect();
     for (scheme_name, scheme) in [("per-token-asym", Scheme::per_token_asym()), ("kivi", Scheme::kivi())] {
         let scheme = Scheme { metadata: Metadata::F32, ..scheme };
         let is_wanted = |row: &&Value| {

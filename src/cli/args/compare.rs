@@ -8,7 +8,7 @@ use super::typed::{at_least_one, lanes, repeats, window};
 use super::{FormatArgs, RestoreArgs, WeightArgs};
 use crate::bench::Cell;
 use crate::cache::CacheKind;
-use crate::model::generate::LANES;
+use crate::model::BosPolicy;
 use crate::precision::PrecisionPair;
 
 /// What is compared with full precision.
@@ -30,6 +30,7 @@ pub(in crate::cli) struct MapsArgs {
 Examples:
   kvtune eval -m smollm2-135m text.txt --uniform KV8,KV4,KV2
   kvtune eval -m smollm2-135m text.txt -p runs/smollm2-135m/kivi/precision.yaml --format csv
+  kvtune eval -m smollm2-135m text.txt --uniform KV4 --window 1024 --stride 512
   kvtune eval -m smollm2-135m --task ruler-niah-single --length 1024 --items 20 --uniform KV4
   kvtune eval -m smollm2-135m --task gsm8k --data test.jsonl --train train.jsonl --shots 4 --uniform KV8,KV4")]
 pub(in crate::cli) struct EvalArgs {
@@ -43,12 +44,8 @@ pub(in crate::cli) struct EvalArgs {
     pub(in crate::cli) maps: MapsArgs,
     #[command(flatten)]
     pub(in crate::cli) task: TaskArgs,
-    /// Tokens of a window
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = window)]
-    pub(in crate::cli) window: usize,
-    /// Windows at most, from the start of the text
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    pub(in crate::cli) windows: Option<usize>,
+    #[command(flatten)]
+    pub(in crate::cli) windows: WindowArgs,
     /// What holds the keys and values; both give the same numbers, but for rounding
     #[arg(long, value_name = "KIND", default_value = "simulated")]
     pub(in crate::cli) cache: QuantizedCache,
@@ -58,6 +55,46 @@ pub(in crate::cli) struct EvalArgs {
     pub(in crate::cli) restore: RestoreArgs,
     #[command(flatten)]
     pub(in crate::cli) format: FormatArgs,
+}
+
+/// How a text is cut.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Text")]
+pub(in crate::cli) struct WindowArgs {
+    /// Tokens of a window; 1024 by default
+    #[arg(long, value_name = "N", value_parser = window)]
+    pub(in crate::cli) window: Option<usize>,
+    /// Tokens from one window's start to the next one's; by default a window's, so that none overlap. Each token is
+    /// scored once, with at least a window less a stride of them before it but in the first window
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) stride: Option<usize>,
+    /// Windows at most, from the start of the text
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(in crate::cli) windows: Option<usize>,
+    /// Whether the token that begins texts (BOS) stands before each window, besides its tokens; never by default
+    #[arg(long, value_name = "WHEN")]
+    pub(in crate::cli) bos: Option<Bos>,
+}
+
+/// When a BOS is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Bos {
+    /// As the model's own files say
+    Auto,
+    /// Always; an error where the model has none
+    Always,
+    /// Never
+    Never,
+}
+
+impl From<Bos> for BosPolicy {
+    fn from(typed: Bos) -> Self {
+        match typed {
+            Bos::Auto => Self::Auto,
+            Bos::Always => Self::Always,
+            Bos::Never => Self::Never,
+        }
+    }
 }
 
 /// Questions whose right answer is known.
@@ -88,15 +125,15 @@ pub(in crate::cli) struct TaskArgs {
     /// Tokens of an answer at most, in place of the task's own number
     #[arg(short = 'n', long, value_name = "N", requires = "task")]
     pub(in crate::cli) max_new_tokens: Option<usize>,
-    /// Decides which examples are drawn and what is generated
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "task")]
-    pub(in crate::cli) seed: u64,
+    /// Decides which examples are drawn and what is generated; 0 by default
+    #[arg(long, value_name = "N", requires = "task")]
+    pub(in crate::cli) seed: Option<u64>,
     /// Save every answer as JSON lines
     #[arg(long, value_name = "FILE", requires = "task")]
     pub(in crate::cli) answers: Option<PathBuf>,
-    /// Questions times configurations that go side by side, at most
-    #[arg(long, value_name = "N", default_value_t = LANES, value_parser = lanes, requires = "task")]
-    pub(in crate::cli) lanes: usize,
+    /// Questions times configurations that go side by side, at most; 32 by default
+    #[arg(long, value_name = "N", value_parser = lanes, requires = "task")]
+    pub(in crate::cli) lanes: Option<usize>,
 }
 
 #[derive(Debug, Args)]

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(super) use self::analyze::AnalyzeArgs;
-pub(super) use self::compare::{BenchArgs, EvalArgs, MapsArgs, TaskArgs};
+pub(super) use self::compare::{BenchArgs, EvalArgs, MapsArgs, TaskArgs, WindowArgs};
 pub(super) use self::dgap::{
     DgapCommand, DgapEvalArgs, DgapExportArgs, DgapTrainArgs, RestoreArgs, SettingArgs, TuningArgs,
 };

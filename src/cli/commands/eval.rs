@@ -1,22 +1,26 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Session, configuration};
-use crate::cli::args::{EvalArgs, MapsArgs, TaskArgs};
+use crate::cli::args::{EvalArgs, MapsArgs, TaskArgs, WindowArgs};
 use crate::cli::exit::UsageError;
 use crate::cli::{places, table};
-use crate::job::stages::{self, AnswerRequest, Configuration, Evaluation};
+use crate::job::stages::{self, AnswerRequest, Configuration, Evaluation, Windowing};
+use crate::model::BosPolicy;
+use crate::model::generate::LANES;
 use crate::tasks::answers::AnswerSpec;
 
 /// The task that a text is for.
 const PERPLEXITY: &str = "perplexity";
 
+/// Tokens of a window where nobody says how many.
+const WINDOW: usize = 1024;
+
 pub(super) fn eval(args: &EvalArgs, session: &Session<'_>) -> anyhow::Result<()> {
     match args.task.task.as_deref() {
         None => perplexity(text(args.text.as_ref())?, args, session),
         Some(PERPLEXITY) => {
-            let text = text(args.text.as_ref().or(args.task.data.as_ref()))?;
             refuse_what_is_for_questions(&args.task)?;
-            perplexity(text, args, session)
+            perplexity(the_text(args)?, args, session)
         }
         Some(task) => questions(task, args, session),
     }
@@ -27,8 +31,7 @@ fn perplexity(text: PathBuf, args: &EvalArgs, session: &Session<'_>) -> anyhow::
         model: args.model.clone(),
         weights: args.weights.weights,
         text,
-        window: args.window,
-        windows: args.windows,
+        windowing: windowing(&args.windows),
         cache: args.cache.into(),
         configurations: compared(&args.maps)?,
         restoration: super::dgap::restoration(&args.restore),
@@ -42,24 +45,26 @@ fn questions(task: &str, args: &EvalArgs, session: &Session<'_>) -> anyhow::Resu
         let hint = format!("name the questions of a task with `--data {}`", text.display());
         return Err(usage(&format!("task `{task}` reads no text"), &hint).into());
     }
-    if args.windows.is_some() {
-        return Err(usage("questions have no windows", "`--items` says how many questions to ask").into());
-    }
-    if args.restore.dgap.is_some() {
-        let hint = "heads are judged on a text: `kvtune eval TEXT --dgap FILE`";
-        return Err(usage("answers to questions are not repaired", hint).into());
+    refuse_what_is_for_texts(task, &args.windows)?;
+    let configurations = configuration::all(&args.maps)?;
+    if args.restore.dgap.is_some() && configurations.is_empty() {
+        let hint = "name the map or pair that the heads are for, with `-p` or `--uniform`";
+        return Err(usage("`--dgap` has nothing to repair", hint).into());
     }
     if let Some(out) = &args.task.answers {
-        let inputs = [&args.task.data, &args.task.train, &args.task.template].map(Option::as_deref);
-        places::check("`--answers`", out, &inputs.into_iter().flatten().collect::<Vec<_>>())?;
+        let TaskArgs { data, train, template, .. } = &args.task;
+        let inputs = [data, train, template, &args.restore.dgap].into_iter().flatten();
+        let inputs: Vec<&Path> = inputs.chain(&args.maps.precision).map(PathBuf::as_path).collect();
+        places::check("`--answers`", out, &inputs)?;
     }
     let request = AnswerRequest {
         model: args.model.clone(),
         weights: args.weights.weights,
         spec: spec(task, &args.task),
         cache: args.cache.into(),
-        configurations: configuration::all(&args.maps)?,
-        lanes: args.task.lanes,
+        configurations,
+        lanes: args.task.lanes.unwrap_or(LANES),
+        restoration: super::dgap::restoration(&args.restore),
         save: args.task.answers.clone(),
     };
     let rows = session.with_context(false, |context| stages::ask(&request, context))?;
@@ -79,7 +84,27 @@ fn spec(task: &str, typed: &TaskArgs) -> AnswerSpec {
         items: typed.items,
         length: typed.length,
         max_new_tokens: typed.max_new_tokens,
-        seed: typed.seed,
+        seed: typed.seed.unwrap_or(0),
+    }
+}
+
+fn windowing(typed: &WindowArgs) -> Windowing {
+    Windowing {
+        window: typed.window.unwrap_or(WINDOW),
+        stride: typed.stride,
+        most: typed.windows,
+        bos: typed.bos.map_or(BosPolicy::Never, Into::into),
+    }
+}
+
+/// The text of the task that is one.
+fn the_text(args: &EvalArgs) -> Result<PathBuf, UsageError> {
+    match (&args.text, &args.task.data) {
+        (Some(named), Some(data)) => Err(usage(
+            &format!("there are two texts, `{}` and `{}`", named.display(), data.display()),
+            "leave one of them out",
+        )),
+        (named, data) => text(named.as_ref().or(data.as_ref())),
     }
 }
 
@@ -95,13 +120,26 @@ fn refuse_what_is_for_questions(typed: &TaskArgs) -> Result<(), UsageError> {
         ("length", typed.length.is_some()),
         ("template", typed.template.is_some()),
         ("max-new-tokens", typed.max_new_tokens.is_some()),
+        ("seed", typed.seed.is_some()),
         ("answers", typed.answers.is_some()),
+        ("lanes", typed.lanes.is_some()),
     ];
-    match given.into_iter().find(|&(_, is_given)| is_given) {
-        Some((option, _)) => Err(usage(
-            &format!("task `{PERPLEXITY}` has no use for `--{option}`"),
-            "`--window` and `--windows` say how much of the text is read",
-        )),
+    refuse(PERPLEXITY, &given, "`--window` and `--windows` say how much of the text is read")
+}
+
+fn refuse_what_is_for_texts(task: &str, typed: &WindowArgs) -> Result<(), UsageError> {
+    let given = [
+        ("window", typed.window.is_some()),
+        ("stride", typed.stride.is_some()),
+        ("windows", typed.windows.is_some()),
+        ("bos", typed.bos.is_some()),
+    ];
+    refuse(task, &given, "that is for windows of a text; `--items` says how many questions to ask")
+}
+
+fn refuse(task: &str, given: &[(&str, bool)], hint: &str) -> Result<(), UsageError> {
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(usage(&format!("task `{task}` has no use for `--{option}`"), hint)),
         None => Ok(()),
     }
 }

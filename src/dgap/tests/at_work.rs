@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::generate::{Restore, Step};
+use crate::model::restore::{Restore, Step};
 
 /// Logits on a grid of 1/64, so that adding a small whole number to them is exact.
 fn step_logits(seed: u64) -> Vec<f32> {
@@ -10,7 +10,7 @@ fn step_logits(seed: u64) -> Vec<f32> {
 fn repaired(heads: &Heads, kind: Corrector, shift: f32) -> Vec<Vec<f32>> {
     let readout = readout();
     let restorer = Restorer::new(heads, Path::new("h"), Some(kind), None, &readout).expect("it is there");
-    let mut history = restorer.begin();
+    let mut history = restorer.begin(0);
     let last = numbers(HIDDEN, 2.0, &mut random(21));
     let repair = |seed: u64| {
         let mut logits: Vec<f32> = step_logits(seed).iter().map(|z| z + shift).collect();
@@ -90,7 +90,7 @@ fn decoding_corrects_as_evaluation_does() {
         let indices: Vec<usize> = (0..4).collect();
         let expected = loaded.shifts(&examples.rows(&indices, true));
         let restorer = Restorer::new(&heads, Path::new("h"), Some(kind), None, &readout).expect("there");
-        let mut history = restorer.begin();
+        let mut history = restorer.begin(0);
         for at in indices {
             let last = examples.hidden(at);
             let mut logits = vec![0.0; VOCAB];

@@ -1,12 +1,12 @@
 use std::path::PathBuf;
 
-use super::evaluate::windows_of;
 use super::session::Session;
-use super::{Configuration, StageError, fit, trace};
+use super::windows::{Cut, Windowing};
+use super::{Configuration, StageError, trace};
 use crate::cache::CacheKind;
 use crate::model::{Decoder, DecoderBackend, ModelError, WeightType};
 use crate::precision::PrecisionMap;
-use crate::score::{Objective, Scorer, Tally, score_windows, simulation};
+use crate::score::{Objective, Scorer, Tally, Window, score_windows, simulation};
 use crate::select::{Bootstrap, DocumentLoss, Estimate, estimate, paired};
 use crate::trace::{Document, Split, TraceParams};
 
@@ -70,11 +70,8 @@ pub(super) fn run<B: DecoderBackend>(
     let tallies = match &request.texts {
         Texts::Prompts(_) => on_prompts::<B>(request, session, &maps)?,
         Texts::Windows { path, window, windows } => {
-            fit::window(*window, session)?;
-            let tokens = windows_of(path, *window, &session.tokenizer()?)?;
-            let windows: Vec<&[u32]> =
-                tokens.chunks_exact(*window).take(windows.unwrap_or(usize::MAX)).collect();
-            on_windows::<B>(request, session, &maps, &windows)?
+            let cut = Cut::read(path, Windowing::plain(*window, *windows), session, &session.tokenizer()?)?;
+            on_windows::<B>(request, session, &maps, &cut.windows())?
         }
     };
     let losses: Vec<Vec<DocumentLoss>> = tallies
@@ -110,10 +107,10 @@ fn on_windows<B: DecoderBackend>(
     request: &CheckRequest,
     session: &Session<'_>,
     maps: &[PrecisionMap],
-    windows: &[&[u32]],
+    windows: &[Window<'_>],
 ) -> Result<Vec<Vec<Tally>>, StageError> {
     let decoder: Decoder<B> = session.decoder(WeightType::F32)?;
-    let longest = windows.first().map_or(0, |window| window.len());
+    let longest = windows.first().map_or(0, Window::len);
     let simulation = simulation(&decoder, scheme(request), longest).map_err(ModelError::from)?;
     let (observer, threads) = (session.observer(), session.context.threads);
     observer.begin("check", windows.len() as u64, "windows");

@@ -1,7 +1,7 @@
 use crate::analysis::HeadId;
 use crate::dgap::DgapError;
 use crate::job::JobError;
-use crate::model::ModelError;
+use crate::model::{ModelError, WeightType};
 use crate::precision::PrecisionMap;
 use crate::report::FileError;
 use crate::report::html::ReportError;
@@ -95,6 +95,20 @@ pub enum StageError {
         /// Its upper bound.
         upper: f64,
     },
+    /// Windows that leave tokens out, or never move on.
+    #[error("`--stride` is {stride}, but it must lie in 1..={window}, the tokens of a `--window`")]
+    Stride {
+        /// Tokens from one window to the next.
+        stride: usize,
+        /// Tokens of a window.
+        window: usize,
+    },
+    /// Weights that shall be held in a type, and not be held.
+    #[error("weights that are streamed stay as they are stored, they cannot be {weights}")]
+    StreamedWeights {
+        /// The type.
+        weights: WeightType,
+    },
     /// A head that the model does not have.
     #[error(
         "there is no head {head}: the model has layers 0 to {last_layer}, each with heads 0 to {last_head}"
@@ -142,6 +156,7 @@ impl StageError {
             Self::Budget { .. } => {
                 Some("raise `search.evaluations`, or set `search.seed_table: e_o`, which takes none".into())
             }
+            Self::StreamedWeights { .. } => Some("leave out `--weights` or `--stream-weights`".into()),
             Self::Unmet { hint, .. } => hint.clone(),
             _ => None,
         }
@@ -160,7 +175,11 @@ impl StageError {
             Self::Search(error) => !matches!(error, SearchError::Limit { .. }),
             Self::Answer(error) => error.is_usage(),
             Self::Dgap(error) => matches!(error, DgapError::TopK { .. } | DgapError::NoHead { .. }),
-            Self::Cluster(_) | Self::Budget { .. } | Self::Head { .. } => true,
+            Self::Cluster(_)
+            | Self::Budget { .. }
+            | Self::Head { .. }
+            | Self::Stride { .. }
+            | Self::StreamedWeights { .. } => true,
             _ => false,
         }
     }

@@ -1,29 +1,26 @@
-use std::path::Path;
-
 use super::dgap::{restoration::Repair, setting};
 use super::session::Session;
-use super::{Configuration, Evaluation, EvaluationResult, StageError, fit};
+use super::windows::Cut;
+use super::{Configuration, Evaluation, EvaluationResult, StageError};
 use crate::cache::Memory;
 use crate::dgap::heads::Readout;
 use crate::job::plan::size;
-use crate::model::{BosPolicy, DecoderBackend, ModelError, Tokenizer};
+use crate::model::{DecoderBackend, ModelError, Tokenizer};
 use crate::precision::{PrecisionMap, equivalent_bits, storage_bits};
-use crate::score::{Entry, Objective, Tally, score_entries, score_windows, simulation};
+use crate::score::{Entry, Objective, Tally, Window, score_entries, score_windows, simulation};
 
 /// Compares configurations on windows of a text, full precision first.
 pub(super) fn run<B: DecoderBackend>(
     request: &Evaluation,
     session: &Session<'_>,
 ) -> Result<Vec<EvaluationResult>, StageError> {
-    fit::window(request.window, session)?;
     let tokenizer = session.tokenizer()?;
-    let tokens = windows_of(&request.text, request.window, &tokenizer)?;
-    let windows: Vec<&[u32]> =
-        tokens.chunks_exact(request.window).take(request.windows.unwrap_or(usize::MAX)).collect();
+    let cut = Cut::read(&request.text, request.windowing, session, &tokenizer)?;
+    let (windows, cached) = (cut.windows(), cut.cached());
     let extent = Extent::of(&windows, &tokenizer)?;
     let maps = request.configurations.iter().map(|configuration| session.map(configuration));
     let maps = maps.collect::<Result<Vec<_>, _>>()?;
-    let repair = repair(request, session)?;
+    let repair = Repair::of(request.restoration.as_ref(), &request.configurations, session)?;
     let decoder = session.decoder::<B>(request.weights)?;
     let readout = repair.as_ref().map(|_| Readout::new(decoder.head_weight()));
     let both = repair.as_ref().zip(readout.as_ref());
@@ -34,7 +31,7 @@ pub(super) fn run<B: DecoderBackend>(
     let mut maps = maps.into_iter();
     for configurations in by_scheme(request) {
         let scheme = &configurations[0].scheme;
-        let simulation = simulation(&decoder, scheme, request.window).map_err(ModelError::from)?;
+        let simulation = simulation(&decoder, scheme, cached).map_err(ModelError::from)?;
         let maps: Vec<PrecisionMap> = maps.by_ref().take(configurations.len()).collect();
         let (kind, threads) = (request.cache, session.context.threads);
         let scores = match repair.as_ref().zip(restorer.as_ref()) {
@@ -51,20 +48,20 @@ pub(super) fn run<B: DecoderBackend>(
         };
         for ((configuration, map), scores) in configurations.iter().zip(&maps).zip(&scores) {
             let tally = Tally::pooled(&scores.tallies);
-            held += &memory_line(request, configuration, map, scores.memory, session);
+            held += &memory_line((request, cached), configuration, map, scores.memory, session);
             if results.is_empty() {
                 results.push(full(&tally, extent));
             }
-            results.push(result(configuration, map, (&tally, extent), session, request.window));
+            results.push(result(configuration, map, (&tally, extent), session, cached));
             if let Some(repair) = repair.as_ref().filter(|_| !scores.restored.is_empty()) {
                 let tally = Tally::pooled(&scores.restored);
-                let repaired = result(configuration, map, (&tally, extent), session, request.window);
+                let repaired = result(configuration, map, (&tally, extent), session, cached);
                 results
                     .push(EvaluationResult { configuration: repair.name(&configuration.name), ..repaired });
             }
         }
     }
-    observer.end(&format!("{} windows of {} tokens{held}", windows.len(), request.window));
+    observer.end(&format!("{}{held}", cut.summary(windows.len())));
     Ok(results)
 }
 
@@ -73,33 +70,7 @@ fn by_scheme(request: &Evaluation) -> impl Iterator<Item = &[Configuration]> {
     request.configurations.chunk_by(|a, b| a.scheme == b.scheme)
 }
 
-/// The heads that were asked for, if they are for this model and one of the configurations.
-fn repair<'a>(request: &'a Evaluation, session: &Session<'_>) -> Result<Option<Repair<'a>>, StageError> {
-    let Some(restoration) = &request.restoration else { return Ok(None) };
-    let repair = Repair::open(restoration, session)?;
-    let settings = request.configurations.iter().map(|configuration| setting(session, configuration));
-    let settings = settings.collect::<Result<Vec<_>, _>>()?;
-    if let Some(first) = settings.first().filter(|_| !settings.iter().any(|setting| repair.is_for(setting))) {
-        repair.check(first)?;
-    }
-    Ok(Some(repair))
-}
-
-/// The tokens of a text, as many as fill windows.
-pub(super) fn windows_of(path: &Path, window: usize, tokenizer: &Tokenizer) -> Result<Vec<u32>, StageError> {
-    let text = crate::report::read_text(path)?;
-    let mut tokens = tokenizer.encode_from_start(&text, BosPolicy::Never)?;
-    if tokens.len() < window {
-        return Err(StageError::Unmet {
-            message: format!("`{}` has {} tokens, but a window has {}", path.display(), tokens.len(), window),
-            hint: Some("use a longer text or a smaller `--window`".into()),
-        });
-    }
-    tokens.truncate(tokens.len() / window * window);
-    Ok(tokens)
-}
-
-/// How much text is scored: what follows the first token of each window.
+/// How much text is scored.
 #[derive(Clone, Copy)]
 struct Extent {
     words: usize,
@@ -107,10 +78,10 @@ struct Extent {
 }
 
 impl Extent {
-    fn of(windows: &[&[u32]], tokenizer: &Tokenizer) -> Result<Self, StageError> {
+    fn of(windows: &[Window<'_>], tokenizer: &Tokenizer) -> Result<Self, StageError> {
         let mut extent = Self { words: 0, bytes: 0 };
         for window in windows {
-            let text = tokenizer.decode(&window[1..])?;
+            let text = tokenizer.decode(window.scored())?;
             extent.words += text.split_whitespace().count();
             extent.bytes += text.len();
         }
@@ -139,19 +110,19 @@ fn full(tally: &Tally, extent: Extent) -> EvaluationResult {
 
 /// What a window's cache takes of memory, measured; what its codes would take, computed; and what f32 takes.
 fn memory_line(
-    request: &Evaluation,
+    (request, cached): (&Evaluation, usize),
     configuration: &Configuration,
     map: &PrecisionMap,
     memory: Memory,
     session: &Session<'_>,
 ) -> String {
-    let full = 2 * size_of::<f32>() * session.widths().iter().sum::<usize>() * request.window;
+    let full = 2 * size_of::<f32>() * session.widths().iter().sum::<usize>() * cached;
     format!(
         "\n{}: the {} cache of a window holds {}, {} by its storage bits; f32 takes {}",
         configuration.name,
         request.cache,
         size(memory.bytes() as u64),
-        size(bytes(configuration, map, session, request.window)),
+        size(bytes(configuration, map, session, cached)),
         size(full as u64)
     )
 }
@@ -166,13 +137,13 @@ fn result(
     map: &PrecisionMap,
     (tally, extent): (&Tally, Extent),
     session: &Session<'_>,
-    window: usize,
+    cached: usize,
 ) -> EvaluationResult {
-    let (widths, bytes) = (session.widths(), bytes(configuration, map, session, window));
+    let (widths, bytes) = (session.widths(), bytes(configuration, map, session, cached));
     EvaluationResult {
         configuration: configuration.name.clone(),
         equivalent_bits: equivalent_bits(map, &widths).get(),
-        storage_bits: storage_bits(bytes, &widths, window).bits,
+        storage_bits: storage_bits(bytes, &widths, cached).bits,
         perplexity: perplexity(tally.nll, tally.positions as usize),
         kl: tally.mean(Objective::Kl),
         flips: tally.mean(Objective::Flips),

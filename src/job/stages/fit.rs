@@ -45,15 +45,20 @@ pub(super) fn questions(spec: &AnswerSpec, session: &Session<'_>) -> Result<(), 
     })
 }
 
-/// Refuses windows longer than the model's context.
-pub(super) fn window(tokens: usize, session: &Session<'_>) -> Result<(), StageError> {
+/// Refuses windows that, with a token before each if there is one, are longer than the model's context.
+pub(super) fn window(tokens: usize, with_bos: bool, session: &Session<'_>) -> Result<(), StageError> {
     let most = session.checkpoint.config().max_position_embeddings;
-    if tokens <= most {
+    let room = most.saturating_sub(usize::from(with_bos));
+    if tokens <= room {
         return Ok(());
     }
+    let bos = if with_bos { " and a BOS before them" } else { "" };
     Err(StageError::Unmet {
-        message: format!("a window has {tokens} tokens, but `{}` is made for {most}", session.resolved.id),
-        hint: Some(format!("use windows of {most} tokens at most, with `--window {most}`")),
+        message: format!(
+            "a window has {tokens} tokens{bos}, but `{}` is made for {most}",
+            session.resolved.id
+        ),
+        hint: Some(format!("use windows of {room} tokens at most, with `--window {room}`")),
     })
 }
 

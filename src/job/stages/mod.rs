@@ -21,6 +21,7 @@ mod sensitivity;
 mod session;
 mod space;
 mod trace;
+mod windows;
 
 use std::path::PathBuf;
 
@@ -39,6 +40,7 @@ pub use self::request::{
     EvaluationResult, Generation, Restoration,
 };
 pub use self::space::read_space;
+pub use self::windows::Windowing;
 
 use self::run::Run;
 use self::session::Session;
@@ -164,8 +166,9 @@ pub fn generate_many(
 /// Compares configurations on a text, full precision first.
 ///
 /// # Errors
-/// [`StageError`].
+/// [`StageError`], before the model is opened where windows cannot be cut as asked.
 pub fn evaluate(request: &Evaluation, context: &Context<'_>) -> Result<Vec<EvaluationResult>, StageError> {
+    request.windowing.check()?;
     let job = Job { model: request.model.clone(), ..Job::default() };
     let session = Session::open(&job, context)?;
     on_device!(context.device, evaluate_on(request, &session))

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use super::windows::Windowing;
 use crate::analysis::HeadId;
 use crate::bench::{Bench, BenchRow, Cell, Machine};
 use crate::cache::CacheKind;
@@ -67,10 +68,8 @@ pub struct Evaluation {
     pub weights: WeightType,
     /// The text.
     pub text: PathBuf,
-    /// Tokens of a window of the text.
-    pub window: usize,
-    /// Windows at most, from the start.
-    pub windows: Option<usize>,
+    /// How it is cut.
+    pub windowing: Windowing,
     /// What keys and values are held in.
     pub cache: CacheKind,
     /// What to compare, besides full precision.
@@ -165,7 +164,7 @@ pub struct EvaluationResult {
     pub configuration: String,
     /// Mean code width.
     pub equivalent_bits: f64,
-    /// Stored bits an element at the window's length.
+    /// Stored bits an element at the window's length, with what stands before it.
     pub storage_bits: f64,
     /// exp of the mean negative log-likelihood.
     pub perplexity: f64,

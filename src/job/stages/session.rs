@@ -92,12 +92,7 @@ impl<'a> Session<'a> {
         let too_many = free.filter(|&free| bytes > free).map(|free| (bytes, free));
         match (self.context.stream_weights, weights, too_many) {
             (true, WeightType::F32, _) => Ok(Held::Streamed { bytes: at_a_time, too_many: None }),
-            (true, weights, _) => Err(StageError::Unmet {
-                message: format!(
-                    "weights that are streamed stay as they are stored, they cannot be {weights}"
-                ),
-                hint: Some("leave out `--weights` or `--stream-weights`".into()),
-            }),
+            (true, weights, _) => Err(StageError::StreamedWeights { weights }),
             (false, _, None) => Ok(Held::Resident { bytes: if on_host { bytes } else { 0 } }),
             (false, WeightType::F32, too_many) => Ok(Held::Streamed { bytes: at_a_time, too_many }),
             (false, weights, Some((bytes, free))) => Err(StageError::Unmet {

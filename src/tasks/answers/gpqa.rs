@@ -46,6 +46,7 @@ impl AnswerTask for Gpqa {
 
 fn item(index: usize, record: &Record, seed: u64) -> Result<Item, AnswerError> {
     record.expect(&COLUMNS)?;
+    record.gold(COLUMNS[1])?;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(index as u64);
     let mut order = [0, 1, 2, 3];

@@ -93,10 +93,10 @@ impl Problem {
     fn of(record: &Record) -> Result<Self, AnswerError> {
         record.expect(&["question", "answer"])?;
         let problem = Self { question: record.text("question")?, answer: record.text("answer")? };
-        if problem.answer.contains(MARKER) {
-            return Ok(problem);
+        match problem.answer.contains(MARKER) && !problem.result().is_empty() {
+            true => Ok(problem),
+            false => Err(record.error(format!("`answer` has no result behind `{MARKER}`"))),
         }
-        Err(record.error(format!("`answer` has no result behind `{MARKER}`")))
     }
 
     fn asked(&self) -> String {

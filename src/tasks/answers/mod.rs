@@ -126,6 +126,48 @@ mod tests {
     }
 
     #[test]
+    fn a_right_answer_without_text_is_named_with_its_line() {
+        let trivia = |answer: &str| format!(r#"{{"question": "q", "answer": {answer}}}"#);
+        let longbench = |answers: &str| {
+            format!(r#"{{"input": "i", "context": "c", "dataset": "qasper", "answers": {answers}}}"#)
+        };
+        let race = |options: &str| {
+            format!(r#"{{"article": "a", "question": "q", "options": {options}, "answer": "B"}}"#)
+        };
+        let mc1 = |targets: &str| format!(r#"{{"question": "q", "mc1_targets": {targets}}}"#);
+        let gpqa = |right: &str| {
+            let names = "Question,Correct Answer,Incorrect Answer 1,Incorrect Answer 2,Incorrect Answer 3";
+            format!("{names}\nq,{right},x,y,z")
+        };
+        let cases = [
+            (
+                "gsm8k",
+                r##"{"question": "q", "answer": "so it is\n####  "}"##.into(),
+                "`answer` has no result",
+            ),
+            ("triviaqa", trivia(r#"{"value": " "}"#), "`value` has an empty right answer"),
+            (
+                "triviaqa",
+                trivia(r#"{"value": "a", "aliases": ["b", ""]}"#),
+                "`aliases` has an empty right answer",
+            ),
+            ("longbench", longbench(r#"["a", " "]"#), "`answers` has an empty right answer"),
+            ("race", race(r#"["x", " "]"#), "`options` has an empty right answer"),
+            ("gpqa", gpqa(" "), "`Correct Answer` has an empty right answer"),
+            ("truthfulqa-mc1", mc1(r#"{" ": 1, "b": 0}"#), "expected answers"),
+            ("mmlu", "q,1,2,3,4,A\nq,1,2,3,4,".into(), "`answer` is ``, expected a letter"),
+        ];
+        for (task, text, expected) in cases {
+            let text = if text.contains('\n') { text } else { format!("\n{text}\n") };
+            let file = records::tests::file(&text);
+            let spec = AnswerSpec { data: Some(file.path().into()), ..AnswerSpec::named(task) };
+            let error = items(&spec, &str::len).expect_err("refused").to_string();
+            let start = format!("`{}`, line 2: {expected}", file.path().display());
+            assert!(error.starts_with(&start), "{task}: {error}");
+        }
+    }
+
+    #[test]
     fn a_misspelled_task_is_told_the_nearest() {
         let error = items(&AnswerSpec::named("gms8k"), &str::len).expect_err("no such task");
         assert!(error.to_string().starts_with("unknown task `gms8k`, expected one of `gsm8k`, "), "{error}");

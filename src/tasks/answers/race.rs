@@ -59,6 +59,7 @@ fn questions(record: &Record) -> Result<Vec<Question>, AnswerError> {
         record.expect(&["question", "options", "answer"])?;
         let options = record.texts("options")?;
         let right = record.letter("answer", options.len())?;
+        record.filled("options", &options[right])?;
         return Ok(vec![Question { article, text: record.text("question")?, options, right }]);
     }
     record.expect(&["questions", "options", "answers"])?;
@@ -74,6 +75,7 @@ fn questions(record: &Record) -> Result<Vec<Question>, AnswerError> {
             options.as_array().and_then(|options| options.iter().map(of_option).collect());
         let options = options.ok_or_else(|| record.error("`options` is not lists of texts".into()))?;
         let right = record.letter_of(&answer, "answers", options.len())?;
+        record.filled("options", &options[right])?;
         Ok(Question { article: article.clone(), text, options, right })
     };
     texts.into_iter().zip(options).zip(answers).map(question).collect()

@@ -58,6 +58,31 @@ impl Record {
             .ok_or_else(|| self.wrong(name, field, "a list of texts"))
     }
 
+    /// A right answer, which is not empty: an answer without a word would be right.
+    pub(super) fn gold(&self, name: &str) -> Result<String, AnswerError> {
+        let text = self.text(name)?;
+        self.filled(name, &text)?;
+        Ok(text)
+    }
+
+    /// Right answers, at least one and none of them empty.
+    pub(super) fn golds(&self, name: &str) -> Result<Vec<String>, AnswerError> {
+        let texts = self.texts(name)?;
+        if texts.is_empty() {
+            return Err(self.error(format!("`{name}` is empty, expected at least one right answer")));
+        }
+        texts.iter().try_for_each(|text| self.filled(name, text))?;
+        Ok(texts)
+    }
+
+    /// Complains of a right answer without text.
+    pub(super) fn filled(&self, name: &str, answer: &str) -> Result<(), AnswerError> {
+        match answer.trim() {
+            "" => Err(self.error(format!("`{name}` has an empty right answer"))),
+            _ => Ok(()),
+        }
+    }
+
     /// The number of a letter, `A` being 0.
     pub(super) fn letter(&self, name: &str, choices: usize) -> Result<usize, AnswerError> {
         let text = self.text(name)?;

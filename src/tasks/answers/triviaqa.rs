@@ -94,9 +94,11 @@ impl Question {
         };
         record.expect(&names[..2])?;
         let answer = record.inner(names[1])?;
-        let mut aliases = vec![answer.text(names[2])?];
+        let mut aliases = vec![answer.gold(names[2])?];
         if answer.has(names[3]) {
-            aliases.extend(answer.texts(names[3])?);
+            let others = answer.texts(names[3])?;
+            others.iter().try_for_each(|alias| answer.filled(names[3], alias))?;
+            aliases.extend(others);
         }
         Ok(Self { text: record.text(names[0])?, aliases })
     }

@@ -2,22 +2,23 @@
 
 pub(super) mod encode;
 mod request;
+mod rows;
 mod save;
 
+use super::dgap::{restoration::Repair, setting};
 use super::session::Session;
 use super::{Configuration, StageError, fit};
-use crate::cache::{CacheKind, Simulation};
+use crate::cache::CacheKind;
+use crate::dgap::heads::Readout;
 use crate::model::{DecoderBackend, ModelError, Tokenizer};
-use crate::precision::{PrecisionMap, PrecisionPair, equivalent_bits, storage_bits};
-use crate::quant::Scheme;
+use crate::precision::PrecisionMap;
 use crate::score::{Configured, Question, Reply, answer, simulation};
-use crate::select::{Bootstrap, Difference, accuracy, difference, least_detectable};
+use crate::select::least_detectable;
 use crate::tasks::answers::{self, AnswerTask, Grade, Item};
 
 pub use request::{AccuracyRow, AnswerRequest};
 
-/// What full precision is called.
-const FULL: &str = "full";
+use rows::{Bits, Results};
 
 /// Puts a task's items to full precision and to each configuration; one row a configuration and metric.
 pub(super) fn run<B: DecoderBackend>(
@@ -31,18 +32,25 @@ pub(super) fn run<B: DecoderBackend>(
     let results = Results {
         task: plan.task,
         asked: &plan.asked,
-        configurations: &plan.configurations,
+        entries: &plan.entries,
         replies: &replies,
         graded: &graded,
     };
     if let Some(path) = &request.save {
-        save::write(path, &results, request, session)?;
+        save::write(path, &results, (request, plan.repair.as_ref()), session)?;
     }
-    let rows = plan.maps.iter().enumerate().map(|(configuration, map)| {
-        let bits = Bits::of(&plan.configurations[configuration], map, plan.longest, session);
-        results.rows(configuration, bits, request.spec.seed)
+    let rows = plan.entries.iter().enumerate().map(|(configuration, entry)| {
+        results.rows(configuration, Bits::of(entry, plan.longest, session), request.spec.seed)
     });
     Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// One kind of cache that is asked, as it is or repaired.
+struct Entry {
+    configuration: Configuration,
+    map: PrecisionMap,
+    /// The entry with the same cache and nothing repaired, where this one's steps are.
+    repairs: Option<usize>,
 }
 
 /// Everything that can be checked before a weight is read.
@@ -50,9 +58,9 @@ struct Plan<'a> {
     request: &'a AnswerRequest,
     session: &'a Session<'a>,
     task: &'static dyn AnswerTask,
+    repair: Option<Repair<'a>>,
     /// Full precision first.
-    configurations: Vec<Configuration>,
-    maps: Vec<PrecisionMap>,
+    entries: Vec<Entry>,
     tokenizer: Tokenizer,
     asked: encode::Asked,
     /// Items left out because they are worked examples.
@@ -66,9 +74,8 @@ impl<'a> Plan<'a> {
     fn prepare(request: &'a AnswerRequest, session: &'a Session<'a>) -> Result<Self, StageError> {
         let task = request.spec.check()?;
         fit::questions(&request.spec, session)?;
-        let configurations = with_full(&request.configurations);
-        let maps = configurations.iter().map(|configuration| session.map(configuration));
-        let maps = maps.collect::<Result<_, _>>()?;
+        let repair = Repair::of(request.restoration.as_ref(), &request.configurations, session)?;
+        let entries = entries(&request.configurations, repair.as_ref(), session)?;
         let tokenizer = session.tokenizer()?;
         let count = |text: &str| tokenizer.count_from_start(text);
         let found = answers::items(&request.spec, &count)?;
@@ -77,7 +84,7 @@ impl<'a> Plan<'a> {
         let examples = found.examples_left_out;
         let lanes = request.lanes;
         let plan =
-            Self { request, session, task, configurations, maps, tokenizer, asked, examples, longest, lanes };
+            Self { request, session, task, repair, entries, tokenizer, asked, examples, longest, lanes };
         let prefix = plan.asked.questions.iter().map(|question| question.prefix.len()).max().unwrap_or(0);
         let lanes = fit::lanes(lanes, &plan.costs(), (prefix, longest), request.weights, session)?;
         Ok(Self { lanes, ..plan })
@@ -88,12 +95,13 @@ impl<'a> Plan<'a> {
         if configuration == 0 { CacheKind::Full } else { self.request.cache }
     }
 
+    /// What is repaired reads the prefixes of what is not.
     fn costs(&self) -> Vec<fit::LaneCost<'_>> {
-        let both = self.configurations.iter().zip(&self.maps).enumerate();
-        both.map(|(index, (configuration, map))| fit::LaneCost {
+        let own = self.entries.iter().enumerate().filter(|(_, entry)| entry.repairs.is_none());
+        own.map(|(index, entry)| fit::LaneCost {
             kind: self.kind(index),
-            scheme: &configuration.scheme,
-            map,
+            scheme: &entry.configuration.scheme,
+            map: &entry.map,
         })
         .collect()
     }
@@ -101,13 +109,21 @@ impl<'a> Plan<'a> {
     /// One row a configuration, one reply an item.
     fn answer<B: DecoderBackend>(&self) -> Result<Vec<Vec<Reply>>, StageError> {
         let decoder = self.session.decoder::<B>(self.request.weights)?;
-        let make = |configuration: &Configuration| simulation(&decoder, &configuration.scheme, self.longest);
-        let made: Vec<Simulation> =
-            self.configurations.iter().map(make).collect::<Result<_, _>>().map_err(ModelError::from)?;
-        let both = made.iter().zip(&self.maps).enumerate();
-        let configured: Vec<Configured<'_>> = both
-            .map(|(index, (simulation, map))| Configured { simulation, kind: self.kind(index), map })
-            .collect();
+        let readout = self.repair.as_ref().map(|_| Readout::new(decoder.head_weight()));
+        let both = self.repair.as_ref().zip(readout.as_ref());
+        let restorer = both.map(|(repair, readout)| repair.restorer(readout)).transpose()?;
+        let make = |entry: &Entry| match entry.repairs {
+            None => simulation(&decoder, &entry.configuration.scheme, self.longest).map(Some),
+            Some(_) => Ok(None),
+        };
+        let made = self.entries.iter().map(make).collect::<Result<Vec<_>, _>>().map_err(ModelError::from)?;
+        let configured = self.entries.iter().enumerate().filter_map(|(index, entry)| {
+            let held = entry.repairs.unwrap_or(index);
+            let restore = restorer.as_ref().filter(|_| entry.repairs.is_some());
+            let (simulation, map) = (made[held].as_ref()?, &self.entries[held].map);
+            Some(Configured { simulation, kind: self.kind(index), map, restore })
+        });
+        let configured: Vec<Configured<'_, _>> = configured.collect();
         let (observer, questions) = (self.session.observer(), &self.asked.questions);
         observer.begin(self.task.name(), (questions.len() * configured.len()) as u64, "answers");
         let widths = (self.lanes, self.session.context.threads);
@@ -135,87 +151,28 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Full precision, and then the others.
-fn with_full(others: &[Configuration]) -> Vec<Configuration> {
-    let full = Configuration {
-        name: FULL.into(),
-        scheme: Scheme::kivi(),
-        bits: super::ConfigurationBits::Uniform(PrecisionPair::FULL),
-    };
-    std::iter::once(full).chain(others.iter().cloned()).collect()
+/// Full precision, and then the others, each followed by itself with its steps repaired where the heads are for it.
+fn entries(
+    others: &[Configuration],
+    repair: Option<&Repair<'_>>,
+    session: &Session<'_>,
+) -> Result<Vec<Entry>, StageError> {
+    let mut entries = Vec::new();
+    for configuration in std::iter::once(&Configuration::full()).chain(others) {
+        let (index, map) = (entries.len(), session.map(configuration)?);
+        let repair = repair.filter(|_| index > 0);
+        let repaired = match repair {
+            Some(repair) if repair.is_for(&setting(session, configuration)?) => {
+                Some(Configuration { name: repair.name(&configuration.name), ..configuration.clone() })
+            }
+            _ => None,
+        };
+        entries.push(Entry { configuration: configuration.clone(), map: map.clone(), repairs: None });
+        entries.extend(repaired.map(|configuration| Entry { configuration, map, repairs: Some(index) }));
+    }
+    Ok(entries)
 }
 
 fn grade(task: &dyn AnswerTask, items: &[Item], replies: &[Reply]) -> Vec<Grade> {
     items.iter().zip(replies).map(|(item, reply)| task.grade(item, &reply.response)).collect()
-}
-
-/// All that was asked and answered.
-struct Results<'a> {
-    task: &'a dyn AnswerTask,
-    asked: &'a encode::Asked,
-    configurations: &'a [Configuration],
-    /// One row a configuration, one reply an item; so are the grades.
-    replies: &'a [Vec<Reply>],
-    graded: &'a [Vec<Grade>],
-}
-
-impl Results<'_> {
-    fn scores(&self, configuration: usize, metric: usize) -> Vec<f64> {
-        let score = |grade: &Grade| grade.scores.get(metric).copied().unwrap_or(0.0);
-        self.graded[configuration].iter().map(score).collect()
-    }
-
-    /// One row a metric of one configuration.
-    fn rows(&self, configuration: usize, bits: Bits, seed: u64) -> Result<Vec<AccuracyRow>, StageError> {
-        let row = |(metric, of): (usize, &answers::Metric)| {
-            let scores = self.scores(configuration, metric);
-            let against = match configuration {
-                0 => None,
-                _ => {
-                    let bootstrap = Bootstrap { seed, ..Bootstrap::default() };
-                    Some(difference(&scores, &self.scores(0, metric), bootstrap)?)
-                }
-            };
-            let score = accuracy(&scores);
-            let of_difference = |get: fn(Difference) -> f64| against.map(get);
-            Ok(AccuracyRow {
-                configuration: self.configurations[configuration].name.clone(),
-                metric: of.name.to_owned(),
-                equivalent_bits: bits.equivalent,
-                storage_bits: bits.storage,
-                items: scores.len(),
-                skipped: self.asked.skipped,
-                score: score.mean,
-                standard_error: score.standard_error,
-                difference: of_difference(|found| found.mean),
-                difference_low: of_difference(|found| found.low),
-                difference_high: of_difference(|found| found.high),
-                gained: against.map(|found| found.gained),
-                lost: against.map(|found| found.lost),
-                p_value: of_difference(|found| found.p),
-                detectable: of_difference(|found| found.detectable),
-            })
-        };
-        self.task.metrics().iter().enumerate().map(row).collect()
-    }
-}
-
-/// What a configuration takes of memory, an element.
-#[derive(Clone, Copy)]
-struct Bits {
-    equivalent: f64,
-    storage: f64,
-}
-
-impl Bits {
-    /// Storage at the length of the longest item with its answer.
-    fn of(configuration: &Configuration, map: &PrecisionMap, tokens: usize, session: &Session<'_>) -> Self {
-        let widths = session.widths();
-        let shape = session.checkpoint.config().head_shape().stored();
-        let bytes = configuration.scheme.map_bytes(map, &vec![shape; session.n_layers()], tokens);
-        Self {
-            equivalent: equivalent_bits(map, &widths).get(),
-            storage: storage_bits(bytes, &widths, tokens).bits,
-        }
-    }
 }

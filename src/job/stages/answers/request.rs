@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::cache::CacheKind;
-use crate::job::stages::Configuration;
+use crate::job::stages::{Configuration, Restoration};
 use crate::model::WeightType;
 use crate::tasks::answers::AnswerSpec;
 
@@ -22,6 +22,8 @@ pub struct AnswerRequest {
     pub configurations: Vec<Configuration>,
     /// (Item, configuration) pairs that go side by side, at most.
     pub lanes: usize,
+    /// Heads that repair the configurations that they are for, in rows of their own.
+    pub restoration: Option<Restoration>,
     /// Where every answer goes, as JSON lines.
     pub save: Option<PathBuf>,
 }
@@ -59,4 +61,11 @@ pub struct AccuracyRow {
     pub p_value: Option<f64>,
     /// The smallest difference that these items would show four times in five.
     pub detectable: Option<f64>,
+    /// Where steps are repaired: the share of what the same cache loses without that it gives back. None where full
+    /// precision scores, or the cache loses, too little to tell ([`crate::select::recovery()`]).
+    pub recovery: Option<f64>,
+    /// Lower end of its 95 % interval, bootstrapped over items; none where the items leave it open.
+    pub recovery_low: Option<f64>,
+    /// Upper end of it.
+    pub recovery_high: Option<f64>,
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::{AnswerRequest, Results};
+use crate::job::stages::dgap::restoration::Repair;
 use crate::job::stages::session::Session;
 use crate::job::stages::{ConfigurationBits, StageError};
 use crate::report::{ModelRecord, write_atomic};
@@ -32,14 +33,14 @@ struct Line<'a> {
 pub(super) fn write(
     path: &Path,
     results: &Results<'_>,
-    request: &AnswerRequest,
+    (request, repair): (&AnswerRequest, Option<&Repair<'_>>),
     session: &Session<'_>,
 ) -> Result<(), StageError> {
-    let provenance = provenance(results, request, session)?;
+    let provenance = provenance(results, (request, repair), session)?;
     Ok(write_atomic(path, |file| {
         writeln!(file, "{provenance}")?;
         for item in 0..results.asked.items.len() {
-            for configuration in 0..results.configurations.len() {
+            for configuration in 0..results.entries.len() {
                 writeln!(file, "{}", serde_json::to_string(&line(results, item, configuration))?)?;
             }
         }
@@ -54,7 +55,7 @@ fn line<'a>(results: &'a Results<'_>, index: usize, configuration: usize) -> Lin
     Line {
         item: &item.id,
         set: &item.set,
-        configuration: &results.configurations[configuration].name,
+        configuration: &results.entries[configuration].configuration.name,
         scores: names.zip(grade.scores.iter().map(|&score| score.into())).collect(),
         extracted: grade.extracted.as_deref(),
         gold: &item.gold,
@@ -66,7 +67,7 @@ fn line<'a>(results: &'a Results<'_>, index: usize, configuration: usize) -> Lin
 
 fn provenance(
     results: &Results<'_>,
-    request: &AnswerRequest,
+    (request, repair): (&AnswerRequest, Option<&Repair<'_>>),
     session: &Session<'_>,
 ) -> Result<String, StageError> {
     let spec = &request.spec;
@@ -75,12 +76,14 @@ fn provenance(
         sha256: session.fingerprint.clone(),
         layers: session.n_layers(),
     };
-    let configurations = results.configurations.iter().map(|configuration| {
+    let configurations = results.entries.iter().map(|entry| {
+        let configuration = &entry.configuration;
         let bits = match &configuration.bits {
             ConfigurationBits::Map(map) => map.to_string(),
             ConfigurationBits::Uniform(pair) => pair.to_string(),
         };
-        json!({"name": configuration.name, "scheme": configuration.scheme, "map": bits})
+        let repaired = entry.repairs.is_some();
+        json!({"name": configuration.name, "scheme": configuration.scheme, "map": bits, "repaired": repaired})
     });
     let provenance = json!({
         "format": FORMAT, "version": env!("CARGO_PKG_VERSION"), "model": model, "seed": spec.seed,
@@ -88,10 +91,20 @@ fn provenance(
         "template": file(spec.template.as_deref())?, "shots": spec.shots, "length": spec.length,
         "max_new_tokens": spec.max_new_tokens, "items": results.asked.items.len(),
         "skipped": results.asked.skipped, "cut": results.asked.cut, "cache": request.cache,
-        "configurations": configurations.collect::<Vec<_>>(), "metrics":
+        "dgap": heads(request, repair)?, "configurations": configurations.collect::<Vec<_>>(), "metrics":
             results.task.metrics().iter().map(|metric| metric.name).collect::<Vec<_>>(),
     });
     Ok(json!({"kvtune": provenance}).to_string())
+}
+
+/// The file of the heads, and how they are used.
+fn heads(request: &AnswerRequest, repair: Option<&Repair<'_>>) -> Result<serde_json::Value, StageError> {
+    let mut heads = file(request.restoration.as_ref().map(|restoration| restoration.heads.as_path()))?;
+    if let (Some(fields), Some(repair)) = (heads.as_object_mut(), repair) {
+        fields.insert(String::from("corrector"), json!(repair.corrector()));
+        fields.insert(String::from("risk"), json!(repair.risk()));
+    }
+    Ok(heads)
 }
 
 /// A file's name and hash; of a folder its name alone.

@@ -1,6 +1,7 @@
 use super::super::session::Session;
-use super::super::{Restoration, StageError};
-use crate::dgap::heads::Readout;
+use super::super::{Configuration, Restoration, StageError};
+use super::setting;
+use crate::dgap::heads::{Corrector, Readout};
 use crate::dgap::{Heads, Restorer, Setting};
 use crate::model::DecoderBackend;
 
@@ -11,6 +12,24 @@ pub(in crate::job::stages) struct Repair<'a> {
 }
 
 impl<'a> Repair<'a> {
+    /// The heads that were asked for, if any were; refused unless they are for one of the configurations.
+    pub(in crate::job::stages) fn of(
+        request: Option<&'a Restoration>,
+        configurations: &[Configuration],
+        session: &Session<'_>,
+    ) -> Result<Option<Self>, StageError> {
+        let Some(request) = request else { return Ok(None) };
+        let repair = Self::open(request, session)?;
+        let settings = configurations.iter().map(|configuration| setting(session, configuration));
+        let settings = settings.collect::<Result<Vec<_>, _>>()?;
+        if let Some(first) =
+            settings.first().filter(|_| !settings.iter().any(|setting| repair.is_for(setting)))
+        {
+            repair.check(first)?;
+        }
+        Ok(Some(repair))
+    }
+
     pub(in crate::job::stages) fn open(
         request: &'a Restoration,
         session: &Session<'_>,
@@ -46,7 +65,16 @@ impl<'a> Repair<'a> {
 
     /// What its rows are called.
     pub(in crate::job::stages) fn name(&self, configuration: &str) -> String {
-        let corrector = self.request.corrector.unwrap_or(self.heads.about.corrector);
-        format!("{configuration} + {corrector}")
+        format!("{configuration} + {}", self.corrector())
+    }
+
+    /// The corrector that is used.
+    pub(in crate::job::stages) fn corrector(&self) -> Corrector {
+        self.request.corrector.unwrap_or(self.heads.about.corrector)
+    }
+
+    /// The risk from which on a step is corrected.
+    pub(in crate::job::stages) fn risk(&self) -> f64 {
+        self.request.risk.unwrap_or(self.heads.about.threshold.risk)
     }
 }

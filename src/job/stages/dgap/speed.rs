@@ -6,7 +6,7 @@ use super::super::StageError;
 use super::eval::{Named, Work};
 use crate::cache::{CacheKind, Units};
 use crate::dgap::{Restorer, Setting};
-use crate::model::generate::{Restore, Step};
+use crate::model::restore::{Restore, Step};
 use crate::model::{DecoderBackend, ModelError, Sampler, Sampling, to_host};
 use crate::score::simulation;
 use crate::trace::Document;
@@ -87,7 +87,7 @@ fn decode<B: DecoderBackend>(
 /// Mean time of what heads do at a step, the cheapest of three rounds.
 fn restored<B: DecoderBackend>(restorer: &Restorer<'_, B>, steps: &[Decoded]) -> Duration {
     let round = || {
-        let mut history = restorer.begin();
+        let mut history = restorer.begin(0);
         let mut spent = Duration::ZERO;
         for step in steps {
             let mut logits = step.logits.clone();

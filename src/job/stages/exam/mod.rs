@@ -193,7 +193,7 @@ impl<'a, B: DecoderBackend> Exam<'a, B> {
         if !open.is_empty() {
             let configurations: Vec<Configured<'_>> = open
                 .iter()
-                .map(|&map| Configured { simulation: &self.simulation, kind, map: &maps[map] })
+                .map(|&map| Configured { simulation: &self.simulation, kind, map: &maps[map], restore: None })
                 .collect();
             let (questions, widths) =
                 (self.paper.questions(block.clone()), (self.lanes, self.session.context.threads));

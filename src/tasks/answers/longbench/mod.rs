@@ -66,10 +66,7 @@ fn item(
     let (name, input, context) = (record.text("dataset")?, record.text("input")?, record.text("context")?);
     let set = sets::set(&name)
         .ok_or_else(|| record.error(format!("`dataset` is `{name}`, expected one of {}", sets::names())))?;
-    let texts = record.texts("answers")?;
-    if texts.is_empty() {
-        return Err(record.error("`answers` is empty".into()));
-    }
+    let texts = record.golds("answers")?;
     let gold = match set.mark {
         Mark::Classification => Gold::Label { texts, classes: record.texts("all_classes")? },
         _ => Gold::Texts(texts),
@@ -176,7 +173,7 @@ mod tests {
         let error = found(&line("nosuch", "[\"a\"]", "null")).expect_err("no such set").to_string();
         assert!(error.contains("line 1: `dataset` is `nosuch`, expected one of `narrativeqa`, "), "{error}");
         let error = found(&line("qasper", "[]", "null")).expect_err("none").to_string();
-        assert!(error.ends_with("line 1: `answers` is empty"), "{error}");
+        assert!(error.ends_with("line 1: `answers` is empty, expected at least one right answer"), "{error}");
     }
 
     #[test]
