@@ -72,7 +72,8 @@ pub fn loss<B: Backend>(
         Divergence::Kl => kl(logits.clone(), target),
         Divergence::Js => js(logits.clone(), target),
     };
-    let size = delta.clone().powi_scalar(2).mean_dim(1) * (target.quiet.clone() * weights.quiet + weights.size);
+    let size =
+        delta.clone().powi_scalar(2).mean_dim(1) * (target.quiet.clone() * weights.quiet + weights.size);
     let mut loss = (main + size).mean();
     if weights.margins > 0.0 {
         loss = loss + missed(margins, delta, target).mean() * weights.margins;
