@@ -42,19 +42,19 @@ pub(in crate::cli) struct EvalArgs {
     pub(in crate::cli) model: String,
     #[command(flatten)]
     pub(in crate::cli) maps: MapsArgs,
-    #[command(flatten)]
-    pub(in crate::cli) task: TaskArgs,
-    #[command(flatten)]
-    pub(in crate::cli) windows: WindowArgs,
     /// What holds the keys and values; both give the same numbers, but for rounding
     #[arg(long, value_name = "KIND", default_value = "simulated")]
     pub(in crate::cli) cache: QuantizedCache,
     #[command(flatten)]
     pub(in crate::cli) weights: WeightArgs,
     #[command(flatten)]
-    pub(in crate::cli) restore: RestoreArgs,
-    #[command(flatten)]
     pub(in crate::cli) format: FormatArgs,
+    #[command(flatten)]
+    pub(in crate::cli) windows: WindowArgs,
+    #[command(flatten)]
+    pub(in crate::cli) task: TaskArgs,
+    #[command(flatten)]
+    pub(in crate::cli) restore: RestoreArgs,
 }
 
 /// How a text is cut.

@@ -122,7 +122,7 @@ pub(in crate::cli) enum Command {
     /// Continue a prompt, or many side by side, with the cache of your choice
     Generate(GenerateArgs),
     /// Compare cache precisions on a text (perplexity, KL, flips) or on questions (accuracy)
-    Eval(EvalArgs),
+    Eval(Box<EvalArgs>),
     /// Measure time and memory of cache precisions, batch by length
     Bench(BenchArgs),
     /// Write a precision map in the spelling of an inference engine
