@@ -98,6 +98,7 @@ impl Asking<'_> {
             configurations: self.maps.iter().enumerate().map(configuration).collect(),
             lanes: self.lanes,
             save: Some(path.to_owned()),
+            restoration: None,
         };
         let context = Context {
             observer: &Told::default(),
