@@ -126,7 +126,7 @@ fn a_detector_tells_drifted_steps_from_quiet_ones() {
     let examples = |document| Examples::new(&traced, &[document], TOP_K, limit);
     let (train, held_out, test) = (examples(0), examples(1), examples(2));
     let training = Training { train: &train, held_out: &held_out, ..made.training(&readout) };
-    for kind in Detector::ALL {
+    for kind in [Detector::Logistic, Detector::Mlp] {
         let head = training.detector(kind, &PARAMS).expect("trained").head;
         let all = Heads { features: made.features.clone(), hidden: made.hidden.clone(), ..heads() };
         let loaded = Loaded::of(&all, &head, &all.correctors[0], &readout);
@@ -135,4 +135,26 @@ fn a_detector_tells_drifted_steps_from_quiet_ones() {
         let found = detection(&risks, &test.drifted).expect("both kinds");
         assert!(found.auroc > 0.6, "{kind}: {found:?}");
     }
+}
+
+#[test]
+fn the_detector_of_gains_ranks_steps_by_what_an_oracle_takes_off_their_drift() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let traced = traced(&folder.path().join("trace.safetensors"));
+    let (made, readout) = (Made::new(&traced), readout());
+    let head = made.training(&readout).detector(Detector::Gain, &PARAMS).expect("trained").head;
+    let all = Heads { features: made.features.clone(), hidden: made.hidden.clone(), ..heads() };
+    let indices: Vec<usize> = (0..made.train.len()).collect();
+    let rows = made.train.rows(&indices, false);
+    let risks = Loaded::of(&all, &head, &all.correctors[0], &readout).risks(&rows);
+    let gains: Vec<f64> = uncorrected(&made.train)
+        .iter()
+        .zip(with_oracle(&made.train, Oracle::Order))
+        .map(|(before, after)| before.bins.js - after.bins.js)
+        .collect();
+    let rank = crate::sensitivity::correlation::spearman(&risks, &gains).expect("both vary");
+    assert!(rank > 0.3, "{rank}");
+    // Cross-entropy with labels between 0 and 1 comes to their mean.
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    assert!((mean(&risks) - mean(&gains)).abs() < 0.1, "{} for {}", mean(&risks), mean(&gains));
 }
