@@ -33,7 +33,7 @@ fn heads_are_trained_judged_and_drawn() {
     assert!(shown.starts_with("exit 0\n--- stdout\nout/dgap.csv\n"), "{shown}");
     let (_, notes) = shown.split_once("--- stderr\n").expect("both streams");
     // The oracles bound the rest, so they stand first.
-    let first: Vec<&str> = notes.lines().filter(|line| line.starts_with("KV1")).take(3).collect();
+    let first: Vec<&str> = notes.lines().filter(|line| line.starts_with("KV1 ")).take(3).collect();
     assert!(first[0].contains("none") && first[1].contains("oracle-order"), "{notes}");
     assert!(first[2].contains("oracle-mass"), "{notes}");
     let rows = std::fs::read_to_string(folder.path().join("out/dgap.csv")).expect("rows");
