@@ -1,5 +1,7 @@
 //! Rows of `kvtune bench`: how long a step takes with each cache, a panel a cell.
 
+use std::path::Path;
+
 use crate::bench::BenchRow;
 
 use super::Context;
@@ -18,6 +20,8 @@ const HEAD: f64 = 34.0;
 const FOOT: f64 = 54.0;
 const ROW: f64 = 24.0;
 const BAR: f64 = 14.0;
+/// Characters of a name that fit left of the bars.
+const ROOM: usize = 20;
 
 /// Milliseconds of a step as bars, the spread over rounds as a line, and what the cache takes beside them.
 pub(super) fn figure(rows: &[BenchRow], context: &Context) -> Figure {
@@ -83,10 +87,20 @@ impl<'a> Panel<'a> {
         figure.fill(corners, color);
         let (least, greatest) = (self.at(row.step_ms_least), self.at(row.step_ms_greatest));
         figure.line(vec![(least, y), (greatest, y)], INK, 1.2);
-        figure.text(Text::new(row.configuration.clone(), (left - 10.0, y), Align::Right, 12.0, INK));
+        figure.text(Text::new(name(&row.configuration), (left - 10.0, y), Align::Right, 12.0, INK));
         let says =
             format!("{} ms, {:.2} ×, {} MiB", short(row.step_ms), row.speedup, short(row.cache_mib.round()));
         figure.text(Text::new(says, (right.max(greatest) + 10.0, y), Align::Left, 11.5, MUTED));
+    }
+}
+
+/// A configuration's name as far as there is room: of a path the file's, of a long one its end.
+fn name(configuration: &str) -> String {
+    let file = Path::new(configuration).file_name().and_then(|name| name.to_str()).unwrap_or(configuration);
+    let count = file.chars().count();
+    match count > ROOM {
+        true => std::iter::once('…').chain(file.chars().skip(count - ROOM)).collect(),
+        false => file.to_owned(),
     }
 }
 
@@ -110,6 +124,15 @@ mod tests {
             storage_bits: 32.0,
             floor_share: 0.5,
         }
+    }
+
+    #[test]
+    fn a_name_that_is_long_or_a_path_stays_left_of_the_bars() {
+        assert_eq!(name("KV8"), "KV8");
+        assert_eq!(name("results/smollm2-135m/kivi/precision-4.0.yaml"), "precision-4.0.yaml");
+        let long = name("a-name-that-is-far-longer-than-the-room.yaml");
+        assert!(long.starts_with('…') && long.ends_with("room.yaml"), "{long}");
+        assert!(Text::new(long, (LEFT - 10.0, 0.0), Align::Right, 12.0, INK).frame().left > 0.0);
     }
 
     #[test]
