@@ -121,7 +121,7 @@ impl<B: DecoderBackend> Training<'_, B> {
             let mut input = self.input::<Autodiff<B>>(self.train, indices, kind);
             self.hide(&mut input, kind, params, random);
             let delta = bounded(correct(kind, w, &input, &readout), &input.margins, params.bounds);
-            loss(&input.margins, delta, &self.train.target(indices, &device), weights_of(kind, params.loss))
+            loss(&input.margins, delta, &self.train.target(indices, &device), loss_of(kind, params.loss))
         };
         let judge = |w: &[Tensor<B, 2>], indices: &[usize]| {
             let input = self.input::<B>(self.held_out, indices, kind);
@@ -249,7 +249,7 @@ impl<B: DecoderBackend> Training<'_, B> {
 }
 
 /// Only C3 has weights enough to miss no candidate; the others would spend theirs on unlikely ones.
-fn weights_of(kind: Corrector, weights: LossWeights) -> LossWeights {
+fn loss_of(kind: Corrector, weights: LossWeights) -> LossWeights {
     LossWeights { margins: if kind == Corrector::C3 { weights.margins } else { 0.0 }, ..weights }
 }
 

@@ -24,19 +24,19 @@ pub(super) fn run<B: DecoderBackend>(
     let others = request.heads.iter().map(|path| read(session, path.clone()));
     let others = others.collect::<Result<Vec<_>, _>>()?;
     let own = settings.iter().map(|setting| own_heads(session, setting)).collect::<Result<Vec<_>, _>>()?;
-    let decoder = session.decoder::<B>(WeightType::F32)?;
-    let readout = Readout::new(decoder.head_weight());
-    let work = Work { session, trace: &trace, decoder: &decoder, readout: &readout };
+    if others.is_empty() && own.iter().all(Option::is_none) {
+        return Err(no_heads(session));
+    }
     let test: Vec<_> = trace.split(Split::Test).cloned().collect();
     let test = Trace { meta: trace.meta.clone(), documents: test };
+    let decoder = session.decoder::<B>(WeightType::F32)?;
+    let readout = Readout::new(decoder.head_weight());
+    let work = Work { session, trace: &trace, test: &test, decoder: &decoder, readout: &readout };
     let prompts = match request.prompts {
         true => Some(more::test_prompts(session, &decoder, &trace)?),
         false => None,
     };
     let (mut rows, mut outcome) = (Vec::new(), Outcome::default());
-    if others.is_empty() && own.iter().all(Option::is_none) {
-        return Err(no_heads(session));
-    }
     for (setting, own) in settings.iter().zip(&own) {
         for heads in own.iter().chain(&others) {
             let mut found = work.judge(setting, heads, &test, DgapText::Continuation)?;
@@ -102,6 +102,8 @@ fn no_heads(session: &Session<'_>) -> StageError {
 pub(super) struct Work<'a, B: DecoderBackend> {
     pub(super) session: &'a Session<'a>,
     pub(super) trace: &'a Trace,
+    /// Its test split.
+    pub(super) test: &'a Trace,
     pub(super) decoder: &'a Decoder<B>,
     pub(super) readout: &'a Readout<B>,
 }

@@ -66,9 +66,7 @@ fn score<B: DecoderBackend>(
     named: &Named,
 ) -> Result<DgapFrontRow, StageError> {
     let heads = &named.heads;
-    let test: Vec<_> = work.trace.split(crate::trace::Split::Test).cloned().collect();
-    let trace = crate::trace::Trace { meta: work.trace.meta.clone(), documents: test };
-    let traced = traces::traced(work.session, work.decoder, &trace, setting, &heads.about.layers, "")?;
+    let traced = traces::traced(work.session, work.decoder, work.test, setting, &heads.about.layers, "")?;
     let documents = Splits::of(&traced).test;
     let examples = Examples::new(&traced, &documents, heads.about.shape.top_k, heads.about.drift_limit);
     let loaded = Loaded::new(heads, &named.path, None, work.readout)?;
