@@ -1,18 +1,30 @@
 //! The paper's claims on errors and maps, against what jobs found: figures of the files alone, no model is run.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use kvtune::precision::PrecisionPair;
-use kvtune::report::{Among, ParetoRow, PromptRow, Role, SensitivityRow, read_csv};
+use kvtune::report::{ParetoRow, PromptRow, Role, SensitivityRow, agreement_matrices, read_csv};
 use kvtune::sensitivity::correlation::spearman;
 
 use crate::statistics::median;
 
-/// What one job's folder says of each claim, a line each.
-pub(crate) fn run(folder: &Path) -> anyhow::Result<String> {
-    let errors = Errors(read_csv(&folder.join("sensitivity.csv")).context("not the folder of a job")?);
+/// What the folders of some jobs say of each claim, and how far they agree on which layers are sensitive.
+pub(crate) fn run(folders: &[PathBuf]) -> anyhow::Result<String> {
+    let read = |folder: &PathBuf| -> anyhow::Result<Errors> {
+        Ok(Errors(read_csv(&folder.join("sensitivity.csv")).context("not the folder of a job")?))
+    };
+    let errors = folders.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut text = String::new();
+    for (folder, errors) in folders.iter().zip(&errors) {
+        text += &claims(folder, errors)?;
+    }
+    Ok(text + &between(folders, &errors))
+}
+
+/// One folder's figures, a line a claim.
+fn claims(folder: &Path, errors: &Errors) -> anyhow::Result<String> {
     let mut text = format!("## {}\n\n| what | seen |\n|---|---|\n", folder.display());
     let mut line = |what: &str, seen: Option<String>| {
         let _ = writeln!(text, "| {what} | {} |", seen.unwrap_or_else(|| String::from("not measured")));
@@ -31,14 +43,32 @@ pub(crate) fn run(folder: &Path) -> anyhow::Result<String> {
     let prompts = folder.join("sensitivity-prompts.csv");
     if prompts.exists() {
         let rows: Vec<PromptRow> = read_csv(&prompts)?;
-        line("rank correlation of layers between prompts, mean and least", agreement(&rows, Among::Prompts));
-        line("between domains", agreement(&rows, Among::Domains));
+        for matrix in agreement_matrices(&rows) {
+            let seen = format!("{:.3}, {:.3}", matrix.mean, matrix.least);
+            line(&format!("rank correlation of layers between {}, mean and least", matrix.among), Some(seen));
+        }
     }
     let pareto = folder.join("pareto.csv");
     if pareto.exists() {
         mixed_against_uniform(&read_csv(&pareto)?, &mut line);
     }
     Ok(text + "\n")
+}
+
+/// Rank correlation of layers by e_o between every two jobs of as many layers, over the pairs that both measured.
+fn between(folders: &[PathBuf], errors: &[Errors]) -> String {
+    let mut text = String::from(
+        "## Between jobs\n\n| jobs | rank correlation of layers, least and most over pairs | e_o of the second over the first |\n|---|---|---|\n",
+    );
+    for (at, first) in errors.iter().enumerate() {
+        for (other, second) in errors.iter().enumerate().skip(at + 1) {
+            if let Some(seen) = first.against(second) {
+                let _ =
+                    writeln!(text, "| {} and {} | {seen} |", folders[at].display(), folders[other].display());
+            }
+        }
+    }
+    text
 }
 
 /// Rows of `sensitivity.csv`.
@@ -49,6 +79,26 @@ impl Errors {
     fn at(&self, pair: &str, column: impl Fn(&SensitivityRow) -> f64) -> Vec<f64> {
         let pair: Option<PrecisionPair> = pair.parse().ok();
         self.0.iter().filter(|row| Some(row.pair) == pair).map(column).collect()
+    }
+
+    /// How another job ranks the same layers.
+    fn against(&self, other: &Self) -> Option<String> {
+        let (mut found, mut ratios) = (Vec::new(), Vec::new());
+        for pair in ["KV8", "K8V4", "K4V8", "KV4", "K4V2", "K2V4", "KV2"] {
+            let (own, theirs) = (self.at(pair, |row| row.e_o_l1), other.at(pair, |row| row.e_o_l1));
+            if !own.is_empty() && own.len() == theirs.len() {
+                found.extend(spearman(&own, &theirs));
+                ratios.push(theirs.iter().sum::<f64>() / own.iter().sum::<f64>());
+            }
+        }
+        let ends = |values: &[f64]| {
+            Some((
+                values.iter().copied().min_by(f64::total_cmp)?,
+                values.iter().copied().max_by(f64::total_cmp)?,
+            ))
+        };
+        let ((least, most), (low, high)) = (ends(&found)?, ends(&ratios)?);
+        Some(format!("{least:.2} to {most:.2} | {low:.2} to {high:.2} ×"))
     }
 
     fn mean(&self, pair: &str, column: impl Fn(&SensitivityRow) -> f64) -> Option<f64> {
@@ -114,25 +164,6 @@ fn joined(layers: &[usize]) -> String {
     layers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Spearman's correlation of e_o over layers between every two prompts, or domains, at every pair.
-fn agreement(rows: &[PromptRow], among: Among) -> Option<String> {
-    let rows: Vec<&PromptRow> = rows.iter().filter(|row| row.among == among).collect();
-    let key = |row: &&PromptRow| (row.name.clone(), row.pair);
-    let mut samples: Vec<(String, PrecisionPair, Vec<f64>)> = Vec::new();
-    for row in &rows {
-        let (name, pair) = key(row);
-        match samples.iter_mut().find(|sample| (&sample.0, sample.1) == (&name, pair)) {
-            Some(sample) => sample.2.push(row.e_o_l1),
-            None => samples.push((name, pair, vec![row.e_o_l1])),
-        }
-    }
-    let both = samples.iter().enumerate().flat_map(|(at, a)| samples[at + 1..].iter().map(move |b| (a, b)));
-    let found: Vec<f64> =
-        both.filter(|(a, b)| a.1 == b.1).filter_map(|(a, b)| spearman(&a.2, &b.2)).collect();
-    let least = found.iter().copied().min_by(f64::total_cmp)?;
-    Some(format!("{:.3}, {least:.3}", found.iter().sum::<f64>() / found.len() as f64))
-}
-
 /// The front's best map of no more bits than each uniform one.
 fn mixed_against_uniform(rows: &[ParetoRow], line: &mut impl FnMut(&str, Option<String>)) {
     let uniform = rows.iter().filter(|row| row.role == Role::Uniform);
@@ -187,5 +218,7 @@ mod tests {
         assert_eq!(errors.most_sensitive("KV4").expect("measured"), "1, 0");
         assert_eq!(errors.keys_first().expect("measured"), "1 of 2; none");
         assert_eq!(errors.most_sensitive("KV1"), None);
+        let turned = Errors(vec![row(0, "KV4", 0.0, 1.8), row(1, "KV4", 0.0, 0.4)]);
+        assert_eq!(errors.against(&turned).expect("one pair in common"), "-1.00 to -1.00 | 2.00 to 2.00 ×");
     }
 }

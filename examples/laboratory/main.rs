@@ -199,6 +199,6 @@ fn run(experiment: &Experiment) -> anyhow::Result<String> {
         }
         Experiment::Ablation(searches) => searches.run("ablation", spaces::ablation),
         Experiment::Noise(searches) => searches.run("noise", spaces::noise),
-        Experiment::Claims { jobs } => jobs.iter().map(|job| claims::run(job)).collect(),
+        Experiment::Claims { jobs } => claims::run(jobs),
     }
 }

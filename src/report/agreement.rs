@@ -1,27 +1,31 @@
 use serde::Serialize;
 
+use super::{Among, PromptRow};
 use crate::precision::PrecisionPair;
-use crate::report::{Among, PromptRow};
 use crate::sensitivity::correlation::spearman;
 
-/// Spearman's correlation of layers by error between prompts, or between domains.
+/// Spearman's correlation of layers by e_o between prompts, or between domains, read off `sensitivity-prompts.csv`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Matrix {
-    pub(super) among: &'static str,
-    pub(super) names: Vec<String>,
+pub struct AgreementMatrix {
+    /// What is compared, in the plural.
+    pub among: &'static str,
+    /// Of the prompts or domains, in the order of the rows.
+    pub names: Vec<String>,
     /// Mean over the pairs; nothing where errors do not differ between layers.
-    pub(super) rows: Vec<Vec<Option<f64>>>,
-    pub(super) mean: f64,
-    pub(super) least: f64,
+    pub rows: Vec<Vec<Option<f64>>>,
+    /// Mean over all two of them and all pairs.
+    pub mean: f64,
+    /// The least of these.
+    pub least: f64,
 }
 
 /// One matrix where there are at least two of a kind.
-pub(super) fn matrices(rows: &[PromptRow]) -> Vec<Matrix> {
+pub fn agreement_matrices(rows: &[PromptRow]) -> Vec<AgreementMatrix> {
     let of = |among, said| matrix(&rows.iter().filter(|row| row.among == among).collect::<Vec<_>>(), said);
     [of(Among::Prompts, "prompts"), of(Among::Domains, "domains")].into_iter().flatten().collect()
 }
 
-fn matrix(rows: &[&PromptRow], among: &'static str) -> Option<Matrix> {
+fn matrix(rows: &[&PromptRow], among: &'static str) -> Option<AgreementMatrix> {
     let names = distinct(rows.iter().map(|row| row.name.clone()));
     let pairs = distinct(rows.iter().map(|row| row.pair));
     let errors = |name: &str, pair: PrecisionPair| -> Vec<f64> {
@@ -41,7 +45,7 @@ fn matrix(rows: &[&PromptRow], among: &'static str) -> Option<Matrix> {
     let least = all.iter().copied().min_by(f64::total_cmp)?;
     let cell = |a: &String, b: &String| mean(&between(a, b));
     let table = names.iter().map(|a| names.iter().map(|b| cell(a, b)).collect()).collect();
-    Some(Matrix { among, rows: table, mean: mean(&all)?, least, names })
+    Some(AgreementMatrix { among, rows: table, mean: mean(&all)?, least, names })
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
@@ -80,7 +84,7 @@ mod tests {
     fn equal_rankings_agree_and_reversed_ones_do_not() {
         let all =
             [rows("a", [1.0, 2.0, 3.0]), rows("b", [0.1, 0.2, 9.0]), rows("c", [3.0, 2.0, 1.0])].concat();
-        let found = matrices(&all);
+        let found = agreement_matrices(&all);
         let [matrix] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(matrix.rows[0], [Some(1.0), Some(1.0), Some(-1.0)]);
         assert!((matrix.least + 1.0).abs() < 1e-12 && (matrix.mean + 1.0 / 3.0).abs() < 1e-12);
@@ -88,6 +92,6 @@ mod tests {
 
     #[test]
     fn one_prompt_agrees_with_nobody() {
-        assert_eq!(matrices(&rows("a", [1.0, 2.0, 3.0])), []);
+        assert_eq!(agreement_matrices(&rows("a", [1.0, 2.0, 3.0])), []);
     }
 }

@@ -3,6 +3,7 @@
 //! Every file appears whole or not at all ([`write_atomic`]). Nothing that varies between equal runs goes into
 //! a CSV: times and the command line are in `run.yaml` beside them. Knows rows and maps, not how they came about.
 
+mod agreement;
 mod analysis_file;
 mod analysis_rows;
 mod dgap_rows;
@@ -20,6 +21,7 @@ mod text;
 #[cfg(test)]
 mod golden;
 
+pub use agreement::{AgreementMatrix, agreement_matrices};
 pub use analysis_file::{
     AnalysisFile, ChannelFindings, ChosenHead, CorrelationFindings, HeadCounts, KnockOutFindings,
     LemmaFindings, Moved,

@@ -184,6 +184,26 @@ pub struct ParetoRow {
     pub test_high: Option<f64>,
 }
 
+#[cfg(test)]
+impl ParetoRow {
+    /// A row for tests, of a map as text and its loss on the search split; the rest is to be set or of no interest.
+    pub(crate) fn made(map: &str, role: Role, loss: f64) -> Self {
+        Self {
+            map: super::text::parse_map(map).expect("a map"),
+            role,
+            equivalent_bits: 8.0,
+            storage_bits: 9.0,
+            cache_bytes: 1,
+            search_loss: loss,
+            select_loss: None,
+            select_upper: None,
+            test_loss: None,
+            test_low: None,
+            test_high: None,
+        }
+    }
+}
+
 /// What a map stands in `pareto.csv` for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -19,6 +19,7 @@ mod tiny;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use serde_json::Value;
 
 /// The program, away from the user's settings, in a folder of its own.
 fn kvtune(folder: &Path) -> Command {
@@ -42,4 +43,11 @@ fn outcome(command: &mut Command) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let code = output.status.code().map_or(String::from("none"), |code| code.to_string());
     format!("exit {code}\n--- stdout\n{}--- stderr\n{}", text(&output.stdout), text(&output.stderr))
+}
+
+/// The configurations of what `eval --format json` printed.
+fn configurations(shown: &str) -> Vec<Value> {
+    let text = shown.strip_prefix("exit 0\n--- stdout\n").and_then(|rest| rest.strip_suffix("--- stderr\n"));
+    let table: Value = serde_json::from_str(text.unwrap_or_else(|| panic!("{shown}"))).expect("JSON");
+    table["configurations"].as_array().expect("rows").clone()
 }

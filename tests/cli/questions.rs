@@ -2,7 +2,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{folder, kvtune, outcome, tiny};
+use super::{configurations, folder, kvtune, outcome, tiny};
 
 const PROBLEMS: &str = "{\"question\": \"2+2?\", \"answer\": \"2+2=4\\n#### 4\"}
 {\"question\": \"3+3?\", \"answer\": \"#### 6\"}
@@ -26,11 +26,7 @@ fn eval(folder: &Path, options: &[&str]) -> String {
 }
 
 fn rows(folder: &Path, options: &[&str]) -> Vec<Value> {
-    let shown = eval(folder, &[options, &["--format", "json"]].concat());
-    let text = shown.strip_prefix("exit 0\n--- stdout\n").and_then(|rest| rest.strip_suffix("--- stderr\n"));
-    let table: Value =
-        serde_json::from_str(text.unwrap_or_else(|| panic!("{options:?}: {shown}"))).expect("JSON");
-    table["configurations"].as_array().expect("rows").clone()
+    configurations(&eval(folder, &[options, &["--format", "json"]].concat()))
 }
 
 fn refused(folder: &Path, code: u8, options: &[&str]) -> String {

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{dgap, kvtune, outcome};
+use super::{configurations, dgap, kvtune, outcome};
 
 const SPACE: &str = "{scheme: {name: kivi, key: {group: 8, residual: 8}, value: {group: 8}}}";
 const QUESTIONS: usize = 24;
@@ -42,11 +42,7 @@ fn eval(folder: &Path, options: &[&str]) -> String {
 }
 
 fn rows(folder: &Path, options: &[&str]) -> Vec<Value> {
-    let shown = eval(folder, &[options, &["--format", "json"]].concat());
-    let text = shown.strip_prefix("exit 0\n--- stdout\n").and_then(|rest| rest.strip_suffix("--- stderr\n"));
-    let table: Value =
-        serde_json::from_str(text.unwrap_or_else(|| panic!("{options:?}: {shown}"))).expect("JSON");
-    table["configurations"].as_array().expect("rows").clone()
+    configurations(&eval(folder, &[options, &["--format", "json"]].concat()))
 }
 
 /// The line that says where the answers come from, and those of one configuration without its name.

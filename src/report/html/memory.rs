@@ -67,23 +67,11 @@ mod tests {
     use crate::precision::storage_bits;
     use crate::report::{Role, parse_map};
 
-    fn row(map: &str, scheme: &Scheme, real: LayerShape) -> ParetoRow {
-        let map = parse_map(map).expect("a map");
+    fn row(text: &str, scheme: &Scheme, real: LayerShape) -> ParetoRow {
+        let map = parse_map(text).expect("a map");
         let cache_bytes = bytes(scheme, &map, real, 4096);
         let storage_bits = storage_bits(cache_bytes, &vec![real.width(); map.n_layers()], 4096).bits;
-        ParetoRow {
-            map,
-            role: Role::Front,
-            equivalent_bits: 1.0,
-            storage_bits,
-            cache_bytes,
-            search_loss: 0.0,
-            select_loss: None,
-            select_upper: None,
-            test_loss: None,
-            test_low: None,
-            test_high: None,
-        }
+        ParetoRow { storage_bits, cache_bytes, ..ParetoRow::made(text, Role::Front, 0.0) }
     }
 
     #[test]

@@ -9,12 +9,10 @@
 //! | `answer` | the chosen map in words |
 //! | `memory` | what the cache takes at several lengths |
 //! | `sections` | figures and tables below the answer |
-//! | `agreement` | rank correlation of layers between prompts |
 //! | `example` | a token that the map changes, and what follows |
 //! | `extras` | figures and tables that other commands left in the folder |
 //! | `page` | all of it, as the template takes it |
 
-mod agreement;
 mod answer;
 mod example;
 mod extras;

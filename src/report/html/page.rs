@@ -2,14 +2,15 @@ use minijinja::{Environment, Value};
 use serde::Serialize;
 
 use super::ReportError;
-use super::agreement::{Matrix, matrices};
 use super::answer::{Answer, answer};
 use super::example::{Example, example};
 use super::extras::{Section, sections as extras};
 use super::folder::Folder;
 use super::memory::{MemoryRow, rows as memory};
 use super::sections::{Chart, Group, Point, groups, heatmap, pareto, points, progress, strip};
-use crate::report::{EvaluationRow, ParetoRow, PrecisionFile, SensitivityRow};
+use crate::report::{
+    AgreementMatrix, EvaluationRow, ParetoRow, PrecisionFile, SensitivityRow, agreement_matrices,
+};
 
 const TEMPLATE: &str = include_str!("report.html.j2");
 const STYLE: &str = include_str!("style.css");
@@ -34,7 +35,7 @@ struct Page<'a> {
     heatmap: Option<Chart>,
     groups: Vec<Group>,
     sizes: Option<[f64; 3]>,
-    agreement: Vec<Matrix>,
+    agreement: Vec<AgreementMatrix>,
     progress: Option<Chart>,
     example: Option<Example>,
     extras: Vec<Section>,
@@ -85,7 +86,7 @@ fn page<'a>(folder: &Folder, data: &'a str) -> Page<'a> {
         heatmap: heatmap(folder),
         groups: groups(folder),
         sizes: folder.space.as_ref().map(|file| file.log10_sizes),
-        agreement: matrices(&folder.prompts),
+        agreement: agreement_matrices(&folder.prompts),
         progress: progress(folder),
         example: example(folder),
         extras: extras(&folder.path),

@@ -311,23 +311,10 @@ fn refuse_not_finite(
 mod tests {
     use super::super::rows::Role;
     use super::super::table::write_csv;
-    use super::super::text::parse_map;
     use super::*;
 
     fn row(loss: f64) -> ParetoRow {
-        ParetoRow {
-            map: parse_map("0-1 KV8").expect("a map"),
-            role: Role::Front,
-            equivalent_bits: 8.0,
-            storage_bits: 9.0,
-            cache_bytes: 1,
-            search_loss: loss,
-            select_loss: None,
-            select_upper: None,
-            test_loss: None,
-            test_low: None,
-            test_high: None,
-        }
+        ParetoRow::made("0-1 KV8", Role::Front, loss)
     }
 
     #[test]

@@ -260,19 +260,7 @@ mod tests {
     #[test]
     fn maps_are_tried_from_the_chosen_one_down_and_none_twice() {
         let map = |text: &str| parse_map(text).expect("a map");
-        let row = |text: &str, role: Role| ParetoRow {
-            map: map(text),
-            role,
-            equivalent_bits: 0.0,
-            storage_bits: 0.0,
-            cache_bytes: 0,
-            search_loss: 0.0,
-            select_loss: None,
-            select_upper: None,
-            test_loss: None,
-            test_low: None,
-            test_high: None,
-        };
+        let row = |text: &str, role: Role| ParetoRow::made(text, role, 0.0);
         let front = [
             row("0-1 KV2", Role::Front),
             row("0 KV4, 1 KV2", Role::Front),
