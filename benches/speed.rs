@@ -16,6 +16,7 @@ use kvtune::progress::Silent;
 use kvtune::quant::{Prefill, Scheme};
 use kvtune::score::simulation;
 use kvtune::sensitivity::{accumulated, isolated};
+use kvtune_kernels::matrix::{Weights, multiply_many};
 use rayon::prelude::*;
 
 const ROUNDS: usize = 5;
@@ -105,6 +106,11 @@ fn model() -> Option<PathBuf> {
     Some(path)
 }
 
+fn random(len: usize) -> Vec<f32> {
+    let tensor = Tensor::<Flex, 1>::random([len], Distribution::Default, &Default::default());
+    tensor.into_data().into_vec().expect("an f32 backend holds f32")
+}
+
 struct Bench<'a> {
     decoder: &'a Decoder<Flex>,
     tokens: &'a [u32],
@@ -115,16 +121,11 @@ impl Bench<'_> {
     fn rows(&self) {
         let config = self.decoder.config();
         let (input, output) = (config.hidden_size, 2 * config.intermediate_size);
-        let random =
-            |rows| Tensor::<Flex, 2>::random([rows, input], Distribution::Default, &Default::default());
-        let weight = random(output);
-        let x = random(4096);
-        let all = to_host(x.clone().matmul(weight.clone().transpose()));
+        let (x, weight) = (random(4096 * input), random(output * input));
+        let all = multiply_many(&x, Weights::F32(&weight), input);
         println!("\n{input} → {output}   rows   GFLOP/s   first rows equal those among 4,096");
         for rows in [1, 2, 64, 512, 4096] {
-            let x = x.clone().narrow(0, 0, rows);
-            let x = Tensor::from_data(x.into_data(), &Default::default());
-            let product = || to_host(x.clone().matmul(weight.clone().transpose()));
+            let product = || multiply_many(&x[..rows * input], Weights::F32(&weight), input);
             let equal = product() == all[..rows * output];
             let seconds = median((0..ROUNDS).map(|_| timed(|| drop(product()))).collect());
             let rate = 2.0 * (rows * input * output) as f64 / seconds / 1e9;
@@ -167,10 +168,10 @@ impl Bench<'_> {
         );
     }
 
+    /// The engine's own product of two square matrices.
     fn sgemm(&self) -> f64 {
-        let random = || Tensor::<Flex, 2>::random([SGEMM, SGEMM], Distribution::Default, &Default::default());
-        let (a, b) = (random(), random());
-        timed(|| drop(to_host(a.clone().matmul(b.clone().transpose()))))
+        let (a, b) = (random(SGEMM * SGEMM), random(SGEMM * SGEMM));
+        timed(|| drop(multiply_many(&a, Weights::F32(&b), SGEMM)))
     }
 
     /// Body, and the logits of the last position.

@@ -51,7 +51,7 @@ def peer(model, threads):
 
 def ours(program, model, path, threads):
     command = [program, "bench", "-m", path or model, "-j", str(threads), "--cells", f"1x{TOKENS}",
-               "--prompt", str(TOKENS), "--steps", "1", "--rounds", "3", "--uniform", "KV8", "--format", "csv"]
+               "--prompt", str(TOKENS), "--steps", "1", "--rounds", "7", "--uniform", "KV8", "--format", "csv"]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
     return float(next(csv.DictReader(io.StringIO(text)))["prefill_tokens_per_s"])
 
@@ -65,7 +65,7 @@ def main():
     options.add_argument("--kvtune", default="target/release/kvtune", help="the program")
     typed = options.parse_args()
     theirs = peer(typed.model, typed.threads)
-    rounds = [(ours(typed.kvtune, typed.model, typed.path, typed.threads), statistics.median(theirs() for _ in range(3)))
+    rounds = [(ours(typed.kvtune, typed.model, typed.path, typed.threads), statistics.median(theirs() for _ in range(7)))
               for _ in range(typed.rounds)]
     kvtune, transformers = (statistics.median(column) for column in zip(*rounds))
     ratios = sorted(a / b for a, b in rounds)

@@ -1,7 +1,9 @@
 //! Matrix products on slices: the one place that calls `gemm`, and products that do without it.
 //!
-//! [`multiply`] is the engine's. [`multiply_few`] streams weights past a few rows, [`multiply_many`] widens weights
-//! for the engine; both take them in the type that they are held in.
+//! [`multiply`] is the engine's. [`multiply_few`] streams weights past a few rows, [`multiply_many`] gives many
+//! rows to the engine; both take weights in the type that they are held in.
+
+use std::mem::MaybeUninit;
 
 mod few;
 mod lanes;
@@ -59,11 +61,19 @@ const SMALL_PRODUCT: usize = 256;
 /// # Panics
 /// If the inner sizes differ or `out` is too short.
 pub fn multiply(out: &mut [f32], stride: usize, accumulate: bool, a: Matrix<'_>, b: Matrix<'_>) {
-    multiply_with(out, stride, accumulate, a, b, gemm::Parallelism::None);
+    let len = out.len();
+    // SAFETY: f32 and `MaybeUninit<f32>` have one layout, and the engine writes no element that is not a number.
+    let out = unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<MaybeUninit<f32>>(), len) };
+    // SAFETY: what is read, if anything, was initialized.
+    unsafe { multiply_with(out, stride, accumulate, a, b, gemm::Parallelism::None) };
 }
 
-fn multiply_with(
-    out: &mut [f32],
+/// Writes the first `b.cols` elements of each of `a.rows` rows of `out`, and touches no others.
+///
+/// # Safety
+/// With `accumulate` those elements are initialized.
+unsafe fn multiply_with(
+    out: &mut [MaybeUninit<f32>],
     stride: usize,
     accumulate: bool,
     a: Matrix<'_>,
@@ -77,13 +87,14 @@ fn multiply_with(
     assert!(stride >= b.cols && out.len() >= (a.rows - 1) * stride + b.cols, "room for the product");
     let beta = if accumulate { 1.0 } else { 0.0 };
     // SAFETY: `Matrix::new` and the asserts above keep every index that m, n, k and the strides can form
-    // inside the three buffers, and `out` is borrowed mutably, so it overlaps neither input.
+    // inside the three buffers, and `out` is borrowed mutably, so it overlaps neither input. Without `accumulate`
+    // the engine is told not to read `out`.
     unsafe {
         gemm::gemm(
             a.rows,
             b.cols,
             a.cols,
-            out.as_mut_ptr(),
+            out.as_mut_ptr().cast::<f32>(),
             1,
             stride as isize,
             accumulate,

@@ -1,4 +1,4 @@
-//! Products of many rows with weights that are not held as f32: panel by panel through the engine.
+//! Products of many rows through the engine, panel by panel where the weights are not held as f32.
 
 use rayon::prelude::*;
 
@@ -11,45 +11,79 @@ const PANEL: usize = 1 << 22;
 /// Weights that one task widens.
 const TASK: usize = 1 << 15;
 
-/// `out = x · weightᵀ` by the engine, on the threads of the pool; a panel of the weights is f32 at a time.
+/// `x · weightᵀ` by the engine, on the threads of the pool; of weights that are not held as f32 a panel is f32 at a
+/// time.
 ///
 /// A row of the product does not depend, bit for bit, on how many there are, as long as there are
 /// [`stable_rows`](super::stable_rows) of them.
 ///
 /// # Shapes
-/// - `x`: `[rows, width]`; `weight`: `[n, width]`; `out`: `[rows, n]`, all contiguous
+/// - `x`: `[rows, width]`; `weight`: `[n, width]`; the product `[rows, n]`, all contiguous
 ///
 /// # Panics
-/// If a buffer's length is not that of its shape.
-pub fn multiply_many(out: &mut [f32], x: &[f32], weight: Weights<'_>, width: usize) {
-    multiply_by_panels(out, x, weight, width, PANEL);
+/// If a buffer's length is not that of its shape, or `width` is 0.
+pub fn multiply_many(x: &[f32], weight: Weights<'_>, width: usize) -> Vec<f32> {
+    multiply_by_panels(x, weight, width, PANEL)
 }
 
-fn multiply_by_panels(out: &mut [f32], x: &[f32], weight: Weights<'_>, width: usize, panel: usize) {
-    if width == 0 {
-        return out.fill(0.0);
-    }
+fn multiply_by_panels(x: &[f32], weight: Weights<'_>, width: usize, panel: usize) -> Vec<f32> {
     let (rows, n) = (x.len() / width, weight.len() / width);
-    assert_eq!(
-        (x.len(), weight.len(), out.len()),
-        (rows * width, n * width, rows * n),
-        "shapes of a product"
-    );
-    if rows == 0 || n == 0 {
-        return;
+    assert_eq!((x.len(), weight.len()), (rows * width, n * width), "shapes of a product");
+    let mut product = Product::new(Matrix::new(x, rows, width, width), n);
+    match weight {
+        Weights::F32(weight) => product.columns(0, weight),
+        _ => by_panels(&mut product, weight, width, panel),
     }
+    product.done()
+}
+
+fn by_panels(product: &mut Product<'_>, weight: Weights<'_>, width: usize, panel: usize) {
+    let n = product.stride;
     // Panels of one size, so that none is small.
-    let panels = n.div_ceil((panel / width).max(1));
+    let panels = n.div_ceil((panel / width).max(1)).max(1);
     let size = n.div_ceil(panels);
     let mut wide = vec![0.0; size * width];
-    for first in (0..n).step_by(size) {
-        let columns = size.min(n - first);
-        let wide = &mut wide[..columns * width];
+    for first in (0..n).step_by(size.max(1)) {
+        let wide = &mut wide[..size.min(n - first) * width];
         let tasks = wide.par_chunks_mut(TASK).enumerate();
         tasks.for_each(|(task, out)| weight.widen(first * width + task * TASK, out));
-        let panel = Matrix::new(wide, columns, width, width).transposed();
-        let threads = gemm::Parallelism::Rayon(0);
-        multiply_with(&mut out[first..], n, false, Matrix::new(x, rows, width, width), panel, threads);
+        product.columns(first, wide);
+    }
+}
+
+/// A product in memory that nobody has filled before: to fill it with zeros takes as long as a tenth of the product.
+struct Product<'a> {
+    x: Matrix<'a>,
+    stride: usize,
+    out: Vec<f32>,
+    /// Leading columns that are computed.
+    computed: usize,
+}
+
+impl<'a> Product<'a> {
+    fn new(x: Matrix<'a>, columns: usize) -> Self {
+        Self { x, stride: columns, out: Vec::with_capacity(x.rows * columns), computed: 0 }
+    }
+
+    /// The columns behind those that are computed, from their rows of the weights.
+    fn columns(&mut self, first: usize, weight: &[f32]) {
+        assert_eq!(first, self.computed, "columns in their order");
+        let (width, threads) = (self.x.cols, gemm::Parallelism::Rayon(0));
+        let weight = Matrix::new(weight, weight.len() / width, width, width).transposed();
+        self.computed += weight.cols;
+        assert!(self.computed <= self.stride, "no more columns than the product has");
+        if self.x.rows > 0 && weight.cols > 0 {
+            let out = &mut self.out.spare_capacity_mut()[first..];
+            // SAFETY: nothing is read that is not initialized, since nothing is accumulated.
+            unsafe { multiply_with(out, self.stride, false, self.x, weight, threads) };
+        }
+    }
+
+    fn done(mut self) -> Vec<f32> {
+        assert_eq!(self.computed, self.stride, "every column is computed");
+        // SAFETY: the columns computed are all there are, and each was written in every row.
+        unsafe { self.out.set_len(self.x.rows * self.stride) };
+        self.out
     }
 }
 
@@ -77,18 +111,15 @@ mod tests {
         let brain: Vec<bf16> = weight.iter().map(|&w| bf16::from_f32(w)).collect();
         for weight in [Weights::F32(&weight), Weights::F16(&half), Weights::Bf16(&brain)] {
             for panel in [70 * width, 150 * width, usize::MAX / 2] {
-                let mut out = vec![f32::NAN; rows * n];
-                multiply_by_panels(&mut out, &x, weight, width, panel);
-                assert_eq!(out, whole, "panels of {panel}");
+                assert_eq!(multiply_by_panels(&x, weight, width, panel), whole, "panels of {panel}");
             }
         }
     }
 
     #[test]
     fn a_shape_without_elements_is_no_product() {
-        multiply_many(&mut [], &[], Weights::F32(&[1.0, 2.0]), 2);
-        let mut out = [f32::NAN; 2];
-        multiply_many(&mut out, &[], Weights::F32(&[]), 0);
-        assert_eq!(out, [0.0; 2]);
+        assert!(multiply_many(&[], Weights::F32(&[1.0, 2.0]), 2).is_empty());
+        assert!(multiply_many(&[1.0, 2.0], Weights::F32(&[]), 2).is_empty());
+        assert!(multiply_many(&[1.0, 2.0], Weights::F16(&[]), 2).is_empty());
     }
 }

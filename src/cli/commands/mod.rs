@@ -81,7 +81,10 @@ impl Session<'_> {
 
     /// Sizes the thread pool and says how many threads it has.
     fn threads(&self) -> anyhow::Result<usize> {
-        rayon::ThreadPoolBuilder::new().num_threads(self.global.threads).build_global()?;
+        // This thread is one of the pool's: another one would wake them for each of a token's small products, and
+        // sleep meanwhile.
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(self.global.threads).use_current_thread();
+        pool.build_global()?;
         Ok(rayon::current_num_threads())
     }
 }

@@ -6,7 +6,7 @@ use kvtune_kernels::matrix::{Weights, multiply_few, multiply_many, stable_rows};
 use kvtune_kernels::pointwise;
 use rayon::prelude::*;
 
-use super::{Batch, DecoderBackend, WeightMatrix, engine_product, from_host};
+use super::{Batch, DecoderBackend, WeightMatrix, from_host};
 
 /// Rows that one task of the thread pool takes.
 const ROWS: usize = 32;
@@ -26,42 +26,45 @@ impl DecoderBackend for Flex {
     const HOLDS_HALVES: bool = true;
 
     fn product(x: Tensor<Self, 2>, weight: &WeightMatrix<Self>, batch: Batch) -> Tensor<Self, 2> {
-        match (batch, weight) {
-            (Batch::Tokens, WeightMatrix::Full(weight)) => engine_product(x, weight.clone()),
-            (Batch::Tokens, WeightMatrix::Half(weight)) => on_slices(x, weight.weights(), multiply_padded),
-            (Batch::Lanes, WeightMatrix::Full(weight)) => {
+        match weight {
+            WeightMatrix::Full(weight) => {
                 let weight = contiguous(weight.clone());
-                let weight = weight.as_slice::<f32>().expect("contiguous f32");
-                on_slices(x, Weights::F32(weight), multiply_few)
+                on_slices(x, Weights::F32(weight.as_slice().expect("contiguous f32")), batch)
             }
-            (Batch::Lanes, WeightMatrix::Half(weight)) => on_slices(x, weight.weights(), multiply_few),
+            WeightMatrix::Half(weight) => on_slices(x, weight.weights(), batch),
         }
     }
 }
 
-/// As [`engine_product`] fills a product up with rows of zeros.
-fn multiply_padded(out: &mut [f32], x: &[f32], weight: Weights<'_>, width: usize) {
+/// burn's own product calls the same engine, but fills its result with zeros first and may copy it after: half as
+/// fast at this size.
+fn on_slices(x: Tensor<Flex, 2>, weight: Weights<'_>, batch: Batch) -> Tensor<Flex, 2> {
+    let ([rows, width], device) = (x.dims(), x.device());
+    let x = contiguous(x);
+    let x = x.as_slice::<f32>().expect("contiguous f32");
+    let out = match batch {
+        Batch::Tokens => multiply_padded(x, weight, width),
+        Batch::Lanes => {
+            let mut out = vec![0.0; rows * (weight.len() / width)];
+            multiply_few(&mut out, x, weight, width);
+            out
+        }
+    };
+    from_host(out, rows, &device)
+}
+
+/// The engine sums a product of very few rows in another order, so such a product is filled up with rows of zeros,
+/// as in [`engine_product`](super::engine_product).
+fn multiply_padded(x: &[f32], weight: Weights<'_>, width: usize) -> Vec<f32> {
     let n = weight.len() / width;
     let rows = stable_rows(n);
     if x.len() >= rows * width {
-        return multiply_many(out, x, weight, width);
+        return multiply_many(x, weight, width);
     }
-    let x = [x, &vec![0.0; rows * width - x.len()]].concat();
-    let mut padded = vec![0.0; rows * n];
-    multiply_many(&mut padded, &x, weight, width);
-    out.copy_from_slice(&padded[..out.len()]);
-}
-
-/// `(out, x, weight, in)`
-type Multiply = fn(&mut [f32], &[f32], Weights<'_>, usize);
-
-fn on_slices(x: Tensor<Flex, 2>, weight: Weights<'_>, multiply: Multiply) -> Tensor<Flex, 2> {
-    let [rows, width] = x.dims();
-    let device = x.device();
-    let x = contiguous(x);
-    let mut out = vec![0.0; rows * (weight.len() / width)];
-    multiply(&mut out, x.as_slice::<f32>().expect("contiguous f32"), weight, width);
-    from_host(out, rows, &device)
+    let padded = [x, &vec![0.0; rows * width - x.len()]].concat();
+    let mut product = multiply_many(&padded, weight, width);
+    product.truncate(x.len() / width * n);
+    product
 }
 
 /// A tensor of `width` columns, made block by block from the rows of `x` where they lie.
