@@ -79,8 +79,19 @@ pub fn absolute_difference(x: &[f32], y: &[f32]) -> f64 {
 
 /// √(mean x²).
 pub fn root_mean_square(x: &[f32]) -> f64 {
-    let squares: f64 = x.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
-    (squares / x.len().max(1) as f64).sqrt()
+    let mut lanes = [0.0_f64; LANES];
+    Arch::new().dispatch(|| {
+        let (chunks, rest) = x.as_chunks::<LANES>();
+        for chunk in chunks {
+            for i in 0..LANES {
+                lanes[i] += f64::from(chunk[i]) * f64::from(chunk[i]);
+            }
+        }
+        for (i, &x) in rest.iter().enumerate() {
+            lanes[i] += f64::from(x) * f64::from(x);
+        }
+    });
+    (lanes.iter().sum::<f64>() / x.len().max(1) as f64).sqrt()
 }
 
 /// Index of the largest element, the first of equals; `None` for an empty row.

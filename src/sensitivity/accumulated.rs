@@ -1,6 +1,6 @@
 //! Errors of a whole quantized run against the full-precision run (`accumulate: true`).
 
-use super::compare::{Side, compare, output_errors, tensor_errors};
+use super::compare::{Reading, Side, compare, output_errors, tensor_errors};
 use super::lockstep::{Beside, Run, Setting, Step, lockstep};
 use super::{LayerErrors, SensitivityError, Table};
 use crate::cache::{Simulation, Units};
@@ -55,7 +55,8 @@ fn errors(step: &Step<'_>) -> Result<(LayerErrors, Vec<f32>), SensitivityError> 
     let (layer, shape) = (step.layer, step.geometry.shape);
     let full = Side { q: step.full.projected.q(), keys: &step.full.keys };
     let coded = Side { q: step.coded.projected.q(), keys: &step.coded.keys };
-    let mut compared = compare(&step.geometry, full, coded, &[&step.coded.values]);
+    let reading = Reading { side: coded, values: vec![&step.coded.values] };
+    let mut compared = compare(&step.geometry, full, &reading);
     let outputs = compared.outputs.pop().unwrap_or_default();
     let errors = LayerErrors {
         keys: tensor_errors(layer, "keys", &step.full.keys, &step.coded.keys, shape)?,

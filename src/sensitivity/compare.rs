@@ -1,11 +1,13 @@
 //! One layer's attention, over coded tensors beside full precision: outputs of each, and how the weights moved.
 
+use std::ops::Range;
+
 use kvtune_kernels::attention::{Visible, probabilities, weigh};
 use kvtune_kernels::statistics::{Deviation, absolute_difference, root_mean_square};
 use rayon::prelude::*;
 
 use super::SensitivityError;
-use crate::cache::{CodedTensor, HeadShape, Rows, block_len, gather_queries};
+use crate::cache::{CodedTensor, HeadShape, Rows, block_len, gather_queries, scatter_heads};
 use crate::precision::LayerId;
 
 /// Where a layer's attention looks: heads, window, and which leading tokens each query reads as codes.
@@ -24,40 +26,30 @@ pub(super) struct Side<'a> {
     pub keys: &'a CodedTensor,
 }
 
-/// What the queries of one run read from coded keys, and from each of several codings of the values.
+/// A coding of the keys, and the codings of the values that are read with it.
+pub(super) struct Reading<'a> {
+    pub side: Side<'a>,
+    pub values: Vec<&'a CodedTensor>,
+}
+
+/// What queries read from coded keys, and from each of several codings of the values.
+#[derive(Default)]
 pub(super) struct Compared {
     /// Σ|a − â| and number of visible entries, by query head.
     pub attention: Vec<(f64, u64)>,
-    /// `[tokens, n_heads * head_dim]` for each coding of the values.
+    /// `[queries, n_heads * head_dim]` for each coding of the values.
     pub outputs: Vec<Vec<f32>>,
 }
 
-/// Attention of `coded` (its keys as codes) against `full` (its keys exact), over all of `values` as codes.
-///
-/// The weights over coded keys are computed once for all value codings.
-pub(super) fn compare(
-    geometry: &Geometry<'_>,
-    full: Side<'_>,
-    coded: Side<'_>,
-    values: &[&CodedTensor],
-) -> Compared {
-    let shape = geometry.shape;
-    let tokens = full.q.rows;
-    let block = block_len(shape, tokens);
-    let starts: Vec<usize> = (0..tokens).step_by(block).collect();
-    let blocks: Vec<Compared> = starts
-        .into_par_iter()
-        .map(|first| compare_block(geometry, full, coded, values, first..tokens.min(first + block)))
-        .collect();
-    // Sums in the order of blocks, whatever thread computed them.
+/// Attention of one reading against `full` (its keys exact), over the whole sequence.
+pub(super) fn compare(geometry: &Geometry<'_>, full: Side<'_>, reading: &Reading<'_>) -> Compared {
+    let readings = std::slice::from_ref(reading);
     let mut whole = Compared {
-        attention: vec![(0.0, 0); shape.n_heads],
-        outputs: vec![Vec::with_capacity(tokens * shape.q_width()); values.len()],
+        outputs: vec![Vec::with_capacity(full.q.rows * geometry.shape.q_width()); reading.values.len()],
+        ..Default::default()
     };
-    for block in blocks {
-        for (sum, head) in whole.attention.iter_mut().zip(block.attention) {
-            *sum = (sum.0 + head.0, sum.1 + head.1);
-        }
+    for block in compare_blocks(geometry, full, readings, |_, compared| compared).into_iter().flatten() {
+        add_attention(&mut whole.attention, &block.attention);
         for (whole, block) in whole.outputs.iter_mut().zip(block.outputs) {
             whole.extend(block);
         }
@@ -65,13 +57,34 @@ pub(super) fn compare(
     whole
 }
 
+/// Attention of each reading against `full` (its keys exact), block by block of queries: `keep` makes of what one
+/// reading gave in a block what is kept of it, `[block][reading]`.
+///
+/// Weights over exact keys are computed once for all readings, those over coded keys once for all of a reading's
+/// value codings.
+pub(super) fn compare_blocks<T: Send>(
+    geometry: &Geometry<'_>,
+    full: Side<'_>,
+    readings: &[Reading<'_>],
+    keep: impl Fn(&Range<usize>, Compared) -> T + Sync,
+) -> Vec<Vec<T>> {
+    let tokens = full.q.rows;
+    let block = block_len(geometry.shape, tokens);
+    let starts: Vec<usize> = (0..tokens).step_by(block).collect();
+    let of_block = |first: usize| {
+        let queries = first..tokens.min(first + block);
+        let compared = compare_block(geometry, full, readings, &queries);
+        compared.into_iter().map(|compared| keep(&queries, compared)).collect()
+    };
+    starts.into_par_iter().map(of_block).collect()
+}
+
 fn compare_block(
     geometry: &Geometry<'_>,
     full: Side<'_>,
-    coded: Side<'_>,
-    values: &[&CodedTensor],
-    queries: std::ops::Range<usize>,
-) -> Compared {
+    readings: &[Reading<'_>],
+    queries: &Range<usize>,
+) -> Vec<Compared> {
     let Geometry { shape, window, .. } = *geometry;
     let (n, dim) = (queries.len(), shape.head_dim);
     let exact = vec![0; n];
@@ -83,30 +96,40 @@ fn compare_block(
     let (mut q, mut out) = (Vec::new(), vec![0.0; rows * dim]);
     let mut reference = vec![0.0; rows * of_full.columns()];
     let mut weights = reference.clone();
-    let mut result = Compared {
+    let empty = |reading: &Reading<'_>| Compared {
         attention: Vec::with_capacity(shape.n_heads),
-        outputs: vec![vec![0.0; n * shape.q_width()]; values.len()],
+        outputs: vec![vec![0.0; n * shape.q_width()]; reading.values.len()],
     };
-    let seen = seen_entries(window, queries.clone());
+    let mut results: Vec<Compared> = readings.iter().map(empty).collect();
+    let (seen, by_head) = (seen_entries(window, queries.clone()), n * of_full.columns());
     for kv_head in 0..shape.n_kv_heads {
         gather_queries(full.q, queries.clone(), kv_head, shape, &mut q);
         probabilities(&q, dim, full.keys.source(kv_head), of_full, &mut reference);
-        gather_queries(coded.q, queries.clone(), kv_head, shape, &mut q);
-        probabilities(&q, dim, coded.keys.source(kv_head), of_keys, &mut weights);
-        let by_head = n * of_full.columns();
-        for (a, b) in reference.chunks_exact(by_head).zip(weights.chunks_exact(by_head)) {
-            result.attention.push((absolute_difference(a, b), seen));
-        }
-        for (values, result) in values.iter().zip(&mut result.outputs) {
-            weigh(&weights, dim, values.source(kv_head), of_values, &mut out);
-            crate::cache::scatter_heads(&out, n, kv_head, shape, result);
+        for (reading, result) in readings.iter().zip(&mut results) {
+            gather_queries(reading.side.q, queries.clone(), kv_head, shape, &mut q);
+            probabilities(&q, dim, reading.side.keys.source(kv_head), of_keys, &mut weights);
+            for (a, b) in reference.chunks_exact(by_head).zip(weights.chunks_exact(by_head)) {
+                result.attention.push((absolute_difference(a, b), seen));
+            }
+            for (values, result) in reading.values.iter().zip(&mut result.outputs) {
+                weigh(&weights, dim, values.source(kv_head), of_values, &mut out);
+                scatter_heads(&out, n, kv_head, shape, result);
+            }
         }
     }
-    result
+    results
+}
+
+/// Takes in another block's sums; blocks come in their order, whatever thread computed them.
+pub(super) fn add_attention(sums: &mut Vec<(f64, u64)>, block: &[(f64, u64)]) {
+    sums.resize(block.len(), (0.0, 0));
+    for (sum, head) in sums.iter_mut().zip(block) {
+        *sum = (sum.0 + head.0, sum.1 + head.1);
+    }
 }
 
 /// (query, key) entries that a head's queries see.
-fn seen_entries(window: Option<usize>, queries: std::ops::Range<usize>) -> u64 {
+fn seen_entries(window: Option<usize>, queries: Range<usize>) -> u64 {
     queries.map(|position| (position + 1).min(window.unwrap_or(usize::MAX)) as u64).sum()
 }
 
@@ -120,7 +143,14 @@ pub(super) fn output_errors(
     full: &[f32],
     coded: &[f32],
 ) -> Result<Vec<Deviation>, SensitivityError> {
-    let floor = floor_of(full);
+    finite_outputs(layer, head_deviations(shape, floor_of(full), full, coded))
+}
+
+/// Deviations of some rows of attention outputs by query head, with |x| floored at `floor`.
+///
+/// # Shapes
+/// - both: `[queries, n_heads * head_dim]`
+pub(super) fn head_deviations(shape: HeadShape, floor: f32, full: &[f32], coded: &[f32]) -> Vec<Deviation> {
     let mut heads = vec![Deviation::default(); shape.n_heads];
     for (full, coded) in full.chunks_exact(shape.q_width()).zip(coded.chunks_exact(shape.q_width())) {
         let rows = full.chunks_exact(shape.head_dim).zip(coded.chunks_exact(shape.head_dim));
@@ -128,6 +158,15 @@ pub(super) fn output_errors(
             head.add(&Deviation::new(full, coded, floor));
         }
     }
+    heads
+}
+
+/// # Errors
+/// [`SensitivityError::NotFinite`] naming the first head whose sums are not finite.
+pub(super) fn finite_outputs(
+    layer: LayerId,
+    heads: Vec<Deviation>,
+) -> Result<Vec<Deviation>, SensitivityError> {
     finite(layer, "attention outputs", heads)
 }
 
@@ -149,7 +188,7 @@ pub(super) fn tensor_errors(
 }
 
 /// |x| is floored at 1e-6 · rms(x), over the layer's whole tensor.
-fn floor_of(x: &[f32]) -> f32 {
+pub(super) fn floor_of(x: &[f32]) -> f32 {
     floor_or_tiny((1e-6 * root_mean_square(x)) as f32)
 }
 

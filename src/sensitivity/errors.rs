@@ -86,7 +86,8 @@ impl LayerErrors {
     }
 }
 
-fn add_each(mine: &mut Vec<Deviation>, theirs: &[Deviation]) {
+/// Takes in another part's sums, head by head.
+pub(super) fn add_each(mine: &mut Vec<Deviation>, theirs: &[Deviation]) {
     mine.resize(theirs.len(), Deviation::default());
     for (mine, theirs) in mine.iter_mut().zip(theirs) {
         mine.add(theirs);

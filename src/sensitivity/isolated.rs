@@ -1,6 +1,13 @@
 //! Errors of one layer at a time: queries, keys and values of the full-precision run (`accumulate: false`).
 
-use super::compare::{Geometry, Side, compare, output_errors, tensor_errors};
+use kvtune_kernels::statistics::Deviation;
+use rayon::prelude::*;
+
+use super::compare::{
+    Geometry, Reading, Side, add_attention, compare_blocks, finite_outputs, floor_of, head_deviations,
+    tensor_errors,
+};
+use super::errors::add_each;
 use super::lockstep::{coded_keys, coded_values, frozen_counts};
 use super::{LayerErrors, SensitivityError, Table};
 use crate::cache::{CodedTensor, Side as AttentionSide, Simulation, Units, attend};
@@ -119,36 +126,71 @@ impl Layer<'_> {
         geometry: &Geometry<'_>,
         pairs: &[PrecisionPair],
     ) -> Result<(Vec<LayerErrors>, Vec<f32>), SensitivityError> {
-        let (id, shape) = (LayerId(self.index), geometry.shape);
-        let coded = |bits: Bits, code: Coder| {
-            code(self.simulation, self.index, self.projected, bits).map(|tensor| (bits, tensor))
+        let keys = self.codings(geometry, "keys", &widths(pairs, |pair| pair.key), coded_keys)?;
+        let values = self.codings(geometry, "values", &widths(pairs, |pair| pair.value), coded_values)?;
+        let full = self.full_outputs(geometry, &keys[0].coded, &values[0].coded);
+        let mut outputs = self.outputs(geometry, pairs, (&keys, &values), &full);
+        let errors = pairs.iter().map(|pair| {
+            let key = position(&keys, pair.key);
+            let heads = outputs[key].heads.remove(0);
+            Ok::<_, SensitivityError>(LayerErrors {
+                keys: keys[key].errors.clone(),
+                values: values[position(&values, pair.value)].errors.clone(),
+                attention: outputs[key].attention.clone(),
+                outputs: finite_outputs(LayerId(self.index), heads)?,
+            })
+        });
+        Ok((errors.collect::<Result<_, _>>()?, full))
+    }
+
+    /// One side in each width, and its errors.
+    fn codings(
+        &self,
+        geometry: &Geometry<'_>,
+        tensor: &'static str,
+        widths: &[Bits],
+        code: Coder,
+    ) -> Result<Vec<Coding>, SensitivityError> {
+        let coding = |&bits: &Bits| {
+            let coded = code(self.simulation, self.index, self.projected, bits)?;
+            let errors = tensor_errors(LayerId(self.index), tensor, &coded, &coded, geometry.shape)?;
+            Ok(Coding { bits, coded, errors })
         };
-        let keys = widths(pairs, |pair| pair.key).into_iter().map(|bits| coded(bits, coded_keys));
-        let keys: Vec<(Bits, CodedTensor)> = keys.collect::<Result<_, _>>()?;
-        let values = widths(pairs, |pair| pair.value).into_iter().map(|bits| coded(bits, coded_values));
-        let values: Vec<(Bits, CodedTensor)> = values.collect::<Result<_, _>>()?;
-        let full = self.full_outputs(geometry, &keys[0].1, &values[0].1);
-        let mut errors: Vec<Option<LayerErrors>> = vec![None; pairs.len()];
-        for (key_bits, coded_keys) in &keys {
-            let e_k = tensor_errors(id, "keys", coded_keys, coded_keys, shape)?;
-            let side = Side { q: self.projected.q(), keys: coded_keys };
-            let wanted: Vec<usize> = (0..pairs.len()).filter(|&i| pairs[i].key == *key_bits).collect();
-            let of_pair = |pair: usize| {
-                let found = values.iter().find(|(bits, _)| *bits == pairs[pair].value);
-                &found.expect("every value width of the pairs was coded").1
-            };
-            let coded_values: Vec<&CodedTensor> = wanted.iter().map(|&pair| of_pair(pair)).collect();
-            let compared = compare(geometry, side, side, &coded_values);
-            for ((&pair, output), coded_values) in wanted.iter().zip(&compared.outputs).zip(coded_values) {
-                errors[pair] = Some(LayerErrors {
-                    keys: e_k.clone(),
-                    values: tensor_errors(id, "values", coded_values, coded_values, shape)?,
-                    attention: compared.attention.clone(),
-                    outputs: output_errors(id, shape, &full, output)?,
-                });
+        // Side by side, and of several complaints the first.
+        let codings: Vec<Result<Coding, SensitivityError>> = widths.par_iter().map(coding).collect();
+        codings.into_iter().collect()
+    }
+
+    /// For each key coding how the attention weights moved, and the errors of the outputs at each pair with it, in
+    /// the order of the pairs.
+    fn outputs(
+        &self,
+        geometry: &Geometry<'_>,
+        pairs: &[PrecisionPair],
+        (keys, values): (&[Coding], &[Coding]),
+        full: &[f32],
+    ) -> Vec<OutputErrors> {
+        let q = self.projected.q();
+        let readings = keys.iter().map(|key| {
+            let read = pairs.iter().filter(|pair| pair.key == key.bits);
+            let values = read.map(|pair| &values[position(values, pair.value)].coded).collect();
+            Reading { side: Side { q, keys: &key.coded }, values }
+        });
+        let (readings, full_side): (Vec<_>, _) = (readings.collect(), Side { q, keys: &keys[0].coded });
+        let (width, floor) = (geometry.shape.q_width(), floor_of(full));
+        let blocks = compare_blocks(geometry, full_side, &readings, |queries, compared| {
+            let full = &full[queries.start * width..queries.end * width];
+            let heads = |coded: &Vec<f32>| head_deviations(geometry.shape, floor, full, coded);
+            OutputErrors {
+                attention: compared.attention,
+                heads: compared.outputs.iter().map(heads).collect(),
             }
+        });
+        let mut sums = vec![OutputErrors::default(); keys.len()];
+        for (sum, block) in blocks.iter().flat_map(|block| block.iter().enumerate()) {
+            sums[sum].add(block);
         }
-        Ok((errors.into_iter().flatten().collect(), full))
+        sums
     }
 
     fn full_outputs(&self, geometry: &Geometry<'_>, keys: &CodedTensor, values: &CodedTensor) -> Vec<f32> {
@@ -159,6 +201,37 @@ impl Layer<'_> {
         let values = AttentionSide { source: &|head| values.source(head), frozen: &exact };
         attend(geometry.shape, geometry.window, 0, q, &keys, &values, &mut out);
         out
+    }
+}
+
+/// Keys or values in one width.
+struct Coding {
+    bits: Bits,
+    coded: CodedTensor,
+    /// By KV head.
+    errors: Vec<Deviation>,
+}
+
+/// The coding in that width: each width of a pair has one.
+fn position(codings: &[Coding], bits: Bits) -> usize {
+    codings.iter().position(|coding| coding.bits == bits).expect("every width of the pairs was coded")
+}
+
+/// What one coding of the keys does to the attention.
+#[derive(Clone, Default)]
+struct OutputErrors {
+    attention: Vec<(f64, u64)>,
+    /// By coding of the values, by query head.
+    heads: Vec<Vec<Deviation>>,
+}
+
+impl OutputErrors {
+    fn add(&mut self, block: &Self) {
+        add_attention(&mut self.attention, &block.attention);
+        self.heads.resize(block.heads.len(), Vec::new());
+        for (sums, block) in self.heads.iter_mut().zip(&block.heads) {
+            add_each(sums, block);
+        }
     }
 }
 
