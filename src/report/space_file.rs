@@ -56,3 +56,22 @@ impl SpaceFile {
         Ok(file)
     }
 }
+
+/// The letter of each layer's group.
+pub(in crate::report) fn group_letters(space: &Space) -> Vec<String> {
+    let mut letters = vec![String::new(); space.n_layers()];
+    for (index, group) in space.groups().iter().enumerate() {
+        for layer in &group.layers {
+            if let Some(place) = letters.get_mut(layer.0) {
+                *place = letter(index);
+            }
+        }
+    }
+    letters
+}
+
+/// Of the group at that place: A to Z, then A1 to Z1 and so on.
+pub(in crate::report) fn letter(index: usize) -> String {
+    let letter = char::from(b'A' + (index % 26) as u8);
+    if index < 26 { letter.to_string() } else { format!("{letter}{}", index / 26) }
+}

@@ -109,7 +109,7 @@ pub(in crate::cli) enum Command {
     Dgap(DgapCommand),
     /// Say why layers are sensitive: attention patterns, key outliers, the map a step lower
     Analyze(AnalyzeArgs),
-    /// Draw pareto.csv, sensitivity.csv, heads.csv, dgap.csv or the CSV of a bench
+    /// Draw pareto.csv, sensitivity.csv, heads.csv, dgap.csv, the CSV of a bench or a map
     Plot(PlotArgs),
     /// Write a job's results as one page to read: report.html
     Report(ReportArgs),
@@ -191,10 +191,11 @@ impl JobOptions {
 #[command(after_long_help = "\
 Examples:
   kvtune plot runs/smollm2-135m/kivi/pareto.csv                       writes pareto.svg beside it
-  kvtune plot runs/smollm2-135m/kivi/sensitivity.csv -o errors.png")]
+  kvtune plot runs/smollm2-135m/kivi/sensitivity.csv -o errors.png
+  kvtune plot runs/smollm2-135m/kivi/precision.yaml                   the bits of each layer")]
 pub(in crate::cli) struct PlotArgs {
-    /// pareto.csv, sensitivity.csv, heads.csv, dgap.csv or what `kvtune bench --format csv` printed
-    #[arg(value_name = "FILE.csv")]
+    /// pareto.csv, sensitivity.csv, heads.csv, dgap.csv, what `kvtune bench --format csv` printed, or a precision map
+    #[arg(value_name = "FILE")]
     pub(in crate::cli) file: PathBuf,
     /// The figure, .svg or .png; without it beside the file, as SVG
     #[arg(short, long, value_name = "FIGURE")]

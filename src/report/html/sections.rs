@@ -6,9 +6,10 @@ use crate::precision::PrecisionMap;
 use crate::report::plot::{
     Context, Drawing, Progress, heatmap_drawing, pareto_drawing, progress_drawing, short, strip_drawing,
 };
+use crate::report::space_file::{group_letters, letter};
 use crate::report::{EvaluationKind, EvaluationRow, Role};
 use crate::score::Objective;
-use crate::space::{Space, hypervolume};
+use crate::space::hypervolume;
 
 /// A figure, and what it says in words.
 #[derive(Clone, Debug, Serialize)]
@@ -85,7 +86,7 @@ pub(super) fn points(folder: &Folder) -> Vec<Point> {
 /// The chosen map, layer by layer.
 pub(super) fn strip(folder: &Folder) -> Option<Chart> {
     let map = map(folder)?;
-    let groups = folder.space.as_ref().map(|file| letters(&file.space)).unwrap_or_default();
+    let groups = folder.space.as_ref().map(|file| group_letters(&file.space)).unwrap_or_default();
     let caption = format!(
         "Bits of each layer's keys (above) and values (below); darker is more bits{}. The map: {map}.",
         if groups.is_empty() { "" } else { ", letters are groups of layers that share one pair" }
@@ -167,25 +168,6 @@ pub(super) fn groups(folder: &Folder) -> Vec<Group> {
         }
     };
     file.space.groups().iter().enumerate().map(group).collect()
-}
-
-/// The letter of each layer's group.
-fn letters(space: &Space) -> Vec<String> {
-    let mut letters = vec![String::new(); space.n_layers()];
-    for (index, group) in space.groups().iter().enumerate() {
-        for layer in &group.layers {
-            if let Some(place) = letters.get_mut(layer.0) {
-                *place = letter(index);
-            }
-        }
-    }
-    letters
-}
-
-/// A to Z, then A1 to Z1 and so on.
-fn letter(index: usize) -> String {
-    let letter = char::from(b'A' + (index % 26) as u8);
-    if index < 26 { letter.to_string() } else { format!("{letter}{}", index / 26) }
 }
 
 #[cfg(test)]

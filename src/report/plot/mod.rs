@@ -1,5 +1,5 @@
-//! Figures from the CSV files: the Pareto front, the error of each layer at each pair, what DGAP leaves of drift,
-//! how long a step takes.
+//! Figures from a job's files: the Pareto front, the error of each layer at each pair, the bits of a map, what DGAP
+//! leaves of drift, how long a step takes.
 //!
 //! A figure is first a list of shapes (`figure`), then drawn by plotters' SVG or bitmap backend (`draw`), so
 //! both formats show the same. Text in PNGs and all text widths come from the embedded font; SVGs name it first.
@@ -18,6 +18,7 @@ mod page;
 mod palette;
 mod pareto;
 mod progress;
+mod rows;
 mod scale;
 mod strip;
 
@@ -27,18 +28,16 @@ pub(in crate::report) use scale::short;
 
 use std::path::{Path, PathBuf};
 
-use crate::bench::BenchRow;
 use crate::job::{Job, Overrides};
 use crate::score::Objective;
 
-use super::analysis_rows::PatternRow;
-use super::dgap_rows::DgapRow;
-use super::files::{FileError, read_text, write_atomic};
-use super::rows::{ParetoRow, SensitivityRow};
+use super::files::{FileError, write_atomic};
+use super::precision_file::PrecisionFile;
 use super::run_record::RunRecord;
-use super::table::read_csv;
+use super::space_file::{SpaceFile, group_letters};
 
 pub use self::attention::AttentionPicture;
+use self::rows::Kind;
 
 /// What can go wrong with a plot.
 #[derive(Debug, thiserror::Error)]
@@ -97,23 +96,54 @@ impl PlotError {
 }
 
 /// Draws `pareto.csv`, `sensitivity.csv`, `heads.csv`, `dgap.csv` or what `kvtune bench --format csv` printed, told
-/// apart by their columns, as SVG or PNG by the ending of `out`.
+/// apart by their columns, or a precision map, whose name ends in `.yaml` or `.yml`; as SVG or PNG by the ending of
+/// `out`.
 ///
-/// Where `run.yaml` and `job.yaml` stand beside the rows, the figure names the model, the objective and the limit.
+/// Where `run.yaml`, `job.yaml` and `space.yaml` stand beside the file, the figure names the model, the objective, the
+/// limit and the groups.
 ///
 /// # Errors
 /// [`PlotError`], naming the file; nothing is written then.
-pub fn plot(rows: &Path, out: &Path) -> Result<(), PlotError> {
+pub fn plot(file: &Path, out: &Path) -> Result<(), PlotError> {
     let format = Format::of(out)?;
-    let context = Context::beside(rows);
-    let figure = match Kind::of(rows)? {
-        Kind::Pareto => pareto::figure(&read_pareto(rows)?, &context),
-        Kind::Dgap => dgap::figure(&read_dgap(rows)?, &context),
-        Kind::Sensitivity => heatmap::figure(&read_sensitivity(rows)?, &context),
-        Kind::Heads => heads::figure(&read_heads(rows)?, &context),
-        Kind::Bench => bench::figure(&read_bench(rows)?, &context),
+    let context = Context::beside(file);
+    let figure = match is_map(file) {
+        true => map_figure(file, &context)?,
+        false => csv_figure(file, &context)?,
     };
     write(&figure, format, out)
+}
+
+fn is_map(file: &Path) -> bool {
+    let ending = file.extension().unwrap_or_default();
+    ending.eq_ignore_ascii_case("yaml") || ending.eq_ignore_ascii_case("yml")
+}
+
+fn csv_figure(file: &Path, context: &Context) -> Result<figure::Figure, PlotError> {
+    Ok(match Kind::of(file)? {
+        Kind::Pareto => pareto::figure(&rows::pareto(file)?, context),
+        Kind::Dgap => dgap::figure(&rows::dgap(file)?, context),
+        Kind::Sensitivity => heatmap::figure(&rows::sensitivity(file)?, context),
+        Kind::Heads => heads::figure(&rows::heads(file)?, context),
+        Kind::Bench => bench::figure(&rows::bench(file)?, context),
+    })
+}
+
+/// Groups are shown where those beside the map are of as many layers; a map from elsewhere names its model itself.
+fn map_figure(file: &Path, context: &Context) -> Result<figure::Figure, PlotError> {
+    let PrecisionFile { map, provenance } = PrecisionFile::read(file)?;
+    let space = SpaceFile::read(&file.with_file_name("space.yaml")).ok().map(|file| file.space);
+    let groups = space.filter(|space| space.n_layers() == map.n_layers());
+    let letters = groups.as_ref().map(group_letters).unwrap_or_default();
+    let context = match provenance {
+        Some(of) => Context {
+            model: Some(of.model.id),
+            scheme: Some(of.scheme.name.slug().to_owned()),
+            ..context.clone()
+        },
+        None => context.clone(),
+    };
+    Ok(strip::figure(&map, &letters, &context))
 }
 
 /// Draws the attention of one head, as SVG or PNG by the ending of `out`.
@@ -147,48 +177,6 @@ impl Format {
             Some("png") => Ok(Self::Png),
             _ => Err(PlotError::Format { path: out.to_owned() }),
         }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Dgap,
-    Pareto,
-    Sensitivity,
-    Heads,
-    Bench,
-}
-
-impl Kind {
-    /// Each kind's file, and the columns that it is known by.
-    const ALL: [(Self, &'static str, &'static [&'static str]); 5] = [
-        (Self::Pareto, "`pareto.csv`", &["map", "role", "search_loss"]),
-        (Self::Sensitivity, "`sensitivity.csv`", &["layer", "pair", "e_o_l1"]),
-        (Self::Heads, "`heads.csv`", &["layer", "head", "concentration", "e_o_l1"]),
-        (Self::Dgap, "`dgap.csv`", &["setting", "head", "gate", "js"]),
-        (Self::Bench, "the CSV of `kvtune bench`", &["cell", "configuration", "step_ms"]),
-    ];
-
-    fn of(rows: &Path) -> Result<Self, PlotError> {
-        let text = read_text(rows)?;
-        if text.trim().is_empty() {
-            return Err(PlotError::Empty { path: rows.to_owned() });
-        }
-        let header: Vec<&str> = text.lines().next().unwrap_or_default().trim().split(',').collect();
-        let has = |columns: &[&str]| columns.iter().all(|column| header.contains(column));
-        // Rows of heads have layers too.
-        let fits = |kind: Self| kind != Self::Sensitivity || !has(&["head"]);
-        let found = Self::ALL.into_iter().find(|&(kind, _, columns)| has(columns) && fits(kind));
-        found.map(|(kind, ..)| kind).ok_or_else(|| PlotError::Columns { path: rows.to_owned() })
-    }
-
-    /// Every kind in words.
-    fn expected() -> String {
-        let said = Self::ALL.map(|(_, file, columns)| {
-            let columns: Vec<String> = columns.iter().map(|column| format!("`{column}`")).collect();
-            format!("{} as in {file}", columns.join(", "))
-        });
-        said.join("; or ")
     }
 }
 
@@ -231,85 +219,10 @@ fn axis_title(objective: Objective) -> &'static str {
     }
 }
 
-fn read_pareto(path: &Path) -> Result<Vec<ParetoRow>, PlotError> {
-    let rows: Vec<ParetoRow> = read_csv(path)?;
-    refuse_empty(path, rows.len())?;
-    for (i, row) in rows.iter().enumerate() {
-        let columns = [
-            ("equivalent_bits", Some(row.equivalent_bits)),
-            ("search_loss", Some(row.search_loss)),
-            ("select_loss", row.select_loss),
-            ("select_upper", row.select_upper),
-            ("test_loss", row.test_loss),
-            ("test_low", row.test_low),
-            ("test_high", row.test_high),
-        ];
-        refuse_not_finite(path, i + 1, &columns)?;
-    }
-    Ok(rows)
-}
-
-fn read_sensitivity(path: &Path) -> Result<Vec<SensitivityRow>, PlotError> {
-    let rows: Vec<SensitivityRow> = read_csv(path)?;
-    refuse_empty(path, rows.len())?;
-    for (i, row) in rows.iter().enumerate() {
-        refuse_not_finite(path, i + 1, &[("e_o_l1", Some(row.e_o_l1))])?;
-    }
-    Ok(rows)
-}
-
-fn read_dgap(path: &Path) -> Result<Vec<DgapRow>, PlotError> {
-    let rows: Vec<DgapRow> = read_csv(path)?;
-    refuse_empty(path, rows.len())?;
-    for (i, row) in rows.iter().enumerate() {
-        refuse_not_finite(path, i + 1, &[("js", Some(row.js)), ("trigger_rate", Some(row.trigger_rate))])?;
-    }
-    Ok(rows)
-}
-
-/// Errors may be infinite: a head whose output was all zero.
-fn read_heads(path: &Path) -> Result<Vec<PatternRow>, PlotError> {
-    let rows: Vec<PatternRow> = read_csv(path)?;
-    refuse_empty(path, rows.len())?;
-    for (i, row) in rows.iter().enumerate() {
-        refuse_not_finite(path, i + 1, &[("concentration", Some(row.concentration))])?;
-    }
-    Ok(rows)
-}
-
-fn read_bench(path: &Path) -> Result<Vec<BenchRow>, PlotError> {
-    let rows: Vec<BenchRow> = read_csv(path)?;
-    refuse_empty(path, rows.len())?;
-    for (i, row) in rows.iter().enumerate() {
-        let columns = [
-            ("step_ms", Some(row.step_ms)),
-            ("step_ms_least", Some(row.step_ms_least)),
-            ("step_ms_greatest", Some(row.step_ms_greatest)),
-        ];
-        refuse_not_finite(path, i + 1, &columns)?;
-    }
-    Ok(rows)
-}
-
-fn refuse_empty(path: &Path, rows: usize) -> Result<(), PlotError> {
-    if rows == 0 { Err(PlotError::Empty { path: path.to_owned() }) } else { Ok(()) }
-}
-
-fn refuse_not_finite(
-    path: &Path,
-    row: usize,
-    columns: &[(&'static str, Option<f64>)],
-) -> Result<(), PlotError> {
-    let found = columns.iter().find_map(|&(column, value)| Some((column, value.filter(|v| !v.is_finite())?)));
-    match found {
-        Some((column, found)) => Err(PlotError::NotFinite { path: path.to_owned(), row, column, found }),
-        None => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::rows::Role;
+    use super::super::files::read_text;
+    use super::super::rows::{ParetoRow, Role};
     use super::super::table::write_csv;
     use super::*;
 
@@ -344,6 +257,21 @@ mod tests {
         for text in ["Pareto front: m, kivi", "KL divergence (nats a token), search split", "limit 0.02"] {
             assert!(svg.contains(text), "{text}");
         }
+    }
+
+    #[test]
+    fn a_map_is_drawn_with_its_groups_and_refused_like_any_map() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, out) = (folder.path().join("map.yaml"), folder.path().join("map.svg"));
+        std::fs::write(&file, "0: {nbits_key: 8, nbits_value: 4}\n1: {nbits_key: 2, nbits_value: 2}\n")
+            .expect("written");
+        plot(&file, &out).expect("drawn");
+        let svg = read_text(&out).expect("read");
+        assert!(svg.contains("Bits of each layer") && svg.contains("keys"), "{svg}");
+        std::fs::write(&file, "0: {nbits_key: 8, nbits_value: 4}\n2: {nbits_key: 2, nbits_value: 2}\n")
+            .expect("written");
+        let error = plot(&file, &out).expect_err("no layer 1").to_string();
+        assert!(error.contains("layer 1 is missing"), "{error}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::precision::{Bits, PrecisionMap};
 
+use super::Context;
 use super::figure::{Align, Figure, Frame, Size, Text};
 use super::palette::{Color, INK, MUTED, WHITE, sequential};
 
@@ -14,15 +15,30 @@ const BAND: f64 = 20.0 + 2.0 * CELL_HEIGHT + 20.0 + 16.0;
 const LEAST_CELL: f64 = 19.0;
 const MOST_CELL: f64 = 30.0;
 
+/// Above the strip, for the title.
+const HEAD: f64 = 40.0;
+
+/// The strip under a title.
+pub(super) fn figure(map: &PrecisionMap, groups: &[String], context: &Context) -> Figure {
+    let mut figure = draw(map, groups, Size::Wide, HEAD);
+    let title = Text::new(context.title("Bits of each layer"), (8.0, 20.0), Align::Left, 16.0, INK);
+    figure.text(title.bold());
+    figure
+}
+
 /// The strip; `groups` has the letter of each layer's group, or nothing where groups are not known.
 pub(super) fn on_page(map: &PrecisionMap, groups: &[String], size: Size) -> Figure {
+    draw(map, groups, size, 0.0)
+}
+
+fn draw(map: &PrecisionMap, groups: &[String], size: Size, head: f64) -> Figure {
     let width = if size == Size::Wide { 920.0 } else { 360.0 };
     let room = width - LEFT - 8.0;
     let per_band = ((room / LEAST_CELL) as usize).min(map.n_layers()).max(1);
     let bands = map.n_layers().div_ceil(per_band);
     let strip = Strip { map, groups, per_band, cell: (room / per_band as f64).min(MOST_CELL) };
-    let mut figure = Figure::new(width, BAND * bands as f64);
-    (0..bands).for_each(|band| strip.band(&mut figure, band));
+    let mut figure = Figure::new(width, head + BAND * bands as f64);
+    (0..bands).for_each(|band| strip.band(&mut figure, band, head + BAND * band as f64));
     figure
 }
 
@@ -34,8 +50,7 @@ struct Strip<'a> {
 }
 
 impl Strip<'_> {
-    fn band(&self, figure: &mut Figure, band: usize) {
-        let top = BAND * band as f64;
+    fn band(&self, figure: &mut Figure, band: usize, top: f64) {
         let names = [("layer", 10.0, MUTED), ("keys", 32.0, INK), ("values", 56.0, INK)];
         let groups = (!self.groups.is_empty()).then_some(("group", 78.0, MUTED));
         for (name, y, color) in names.into_iter().chain(groups) {
