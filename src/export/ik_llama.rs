@@ -13,7 +13,7 @@ impl Exporter for IkLlama {
         let side =
             |of: fn(&PrecisionPair) -> Bits| Side::best(&map.pairs().iter().map(of).collect::<Vec<_>>());
         let (keys, values) = (side(|pair| pair.key), side(|pair| pair.value));
-        let text = format!("{} {} -fa\n", keys.flags('k'), values.flags('v'));
+        let text = format!("{} {} -fa on\n", keys.flags('k'), values.flags('v'));
         let n_layers = map.n_layers();
         let given = keys.widths(n_layers).into_iter().zip(values.widths(n_layers));
         let given = PrecisionMap::new(given.map(|(key, value)| PrecisionPair::new(key, value)).collect());

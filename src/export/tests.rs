@@ -120,7 +120,7 @@ fn what_is_lost_names_layers_and_widths() {
 fn first_and_last_layers_of_ik_llama_are_the_best_there_are() {
     assert_eq!(
         text(Engine::IkLlama, "0-1 KV8, 2-9 K4V4, 10 K8V4, 11 K16V4"),
-        "-ctk q4_0 -ctk-first q8_0,2 -ctk-last f16,1 -ctv q4_0 -ctv-first q8_0,2 -fa\n"
+        "-ctk q4_0 -ctk-first q8_0,2 -ctk-last f16,1 -ctv q4_0 -ctv-first q8_0,2 -fa on\n"
     );
     assert_eq!(given(Engine::IkLlama, "0-1 KV8, 2-9 K4V4, 10-11 K8V4"), "exact");
     assert_eq!(given(Engine::IkLlama, "0 KV4, 1-5 KV8, 6 KV4"), "exact");
