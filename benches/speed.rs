@@ -16,7 +16,7 @@ use kvtune::progress::Silent;
 use kvtune::quant::{Prefill, Scheme};
 use kvtune::score::simulation;
 use kvtune::sensitivity::{accumulated, isolated};
-use kvtune_kernels::matrix::{Weights, multiply_many};
+use kvtune_kernels::matrix::{Matrix, Weights, multiply_many};
 use rayon::prelude::*;
 
 const ROUNDS: usize = 5;
@@ -122,12 +122,12 @@ impl Bench<'_> {
         let config = self.decoder.config();
         let (input, output) = (config.hidden_size, 2 * config.intermediate_size);
         let (x, weight) = (random(4096 * input), random(output * input));
-        let all = multiply_many(&x, Weights::F32(&weight), input);
+        let product = |rows| multiply_many(Matrix::new(&x, rows, input, input), Weights::F32(&weight));
+        let all = product(4096);
         println!("\n{input} → {output}   rows   GFLOP/s   first rows equal those among 4,096");
         for rows in [1, 2, 64, 512, 4096] {
-            let product = || multiply_many(&x[..rows * input], Weights::F32(&weight), input);
-            let equal = product() == all[..rows * output];
-            let seconds = median((0..ROUNDS).map(|_| timed(|| drop(product()))).collect());
+            let equal = product(rows) == all[..rows * output];
+            let seconds = median((0..ROUNDS).map(|_| timed(|| drop(product(rows)))).collect());
             let rate = 2.0 * (rows * input * output) as f64 / seconds / 1e9;
             println!("{rows:>16} {rate:>9.1}   {equal}");
         }
@@ -171,7 +171,7 @@ impl Bench<'_> {
     /// The engine's own product of two square matrices.
     fn sgemm(&self) -> f64 {
         let (a, b) = (random(SGEMM * SGEMM), random(SGEMM * SGEMM));
-        timed(|| drop(multiply_many(&a, Weights::F32(&b), SGEMM)))
+        timed(|| drop(multiply_many(Matrix::new(&a, SGEMM, SGEMM, SGEMM), Weights::F32(&b))))
     }
 
     /// Body, and the logits of the last position.

@@ -45,8 +45,12 @@ impl Exporter for Modelopt {
             text: format!("{config:#}\n"),
             exact: vec![String::from("which layers have 8 bits and which 4")],
             lost: vec![
-                String::from("its codes are floats, FP8 and NVFP4 (4.5 bits with scales), the map's are integers"),
-                String::from("vLLM's releases up to 0.33 do not read a cache type per layer (its #56116 does)"),
+                String::from(
+                    "its codes are floats, FP8 and NVFP4 (4.5 bits with scales), the map's are integers",
+                ),
+                String::from(
+                    "vLLM's releases up to 0.33 do not read a cache type per layer (its #56116 does)",
+                ),
             ],
             approximation: None,
         })

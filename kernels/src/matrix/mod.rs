@@ -36,6 +36,25 @@ impl<'a> Matrix<'a> {
         Self { data, rows, cols, row_stride, col_stride: 1 }
     }
 
+    /// Number of rows.
+    pub fn rows(self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn columns(self) -> usize {
+        self.cols
+    }
+
+    /// One row of a matrix that is not transposed.
+    ///
+    /// # Panics
+    /// If it is, or has no such row.
+    pub fn row(self, row: usize) -> &'a [f32] {
+        assert!(self.col_stride == 1 && row < self.rows, "row {row} of {}", self.rows);
+        &self.data[row * self.row_stride..][..self.cols]
+    }
+
     /// The same elements, rows and columns exchanged.
     pub fn transposed(self) -> Self {
         let Self { data, rows, cols, row_stride, col_stride } = self;

@@ -18,18 +18,18 @@ const TASK: usize = 1 << 15;
 /// [`stable_rows`](super::stable_rows) of them.
 ///
 /// # Shapes
-/// - `x`: `[rows, width]`; `weight`: `[n, width]`; the product `[rows, n]`, all contiguous
+/// - `x`: `[rows, width]`; `weight`: `[n, width]`, contiguous; the product `[rows, n]`, contiguous
 ///
 /// # Panics
-/// If a buffer's length is not that of its shape, or `width` is 0.
-pub fn multiply_many(x: &[f32], weight: Weights<'_>, width: usize) -> Vec<f32> {
-    multiply_by_panels(x, weight, width, PANEL)
+/// If the weights are no whole rows, or `x` has no column.
+pub fn multiply_many(x: Matrix<'_>, weight: Weights<'_>) -> Vec<f32> {
+    multiply_by_panels(x, weight, PANEL)
 }
 
-fn multiply_by_panels(x: &[f32], weight: Weights<'_>, width: usize, panel: usize) -> Vec<f32> {
-    let (rows, n) = (x.len() / width, weight.len() / width);
-    assert_eq!((x.len(), weight.len()), (rows * width, n * width), "shapes of a product");
-    let mut product = Product::new(Matrix::new(x, rows, width, width), n);
+fn multiply_by_panels(x: Matrix<'_>, weight: Weights<'_>, panel: usize) -> Vec<f32> {
+    let (width, n) = (x.cols, weight.len() / x.cols);
+    assert_eq!(weight.len(), n * width, "whole rows of weights");
+    let mut product = Product::new(x, n);
     match weight {
         Weights::F32(weight) => product.columns(0, weight),
         _ => by_panels(&mut product, weight, width, panel),
@@ -111,15 +111,23 @@ mod tests {
         let brain: Vec<bf16> = weight.iter().map(|&w| bf16::from_f32(w)).collect();
         for weight in [Weights::F32(&weight), Weights::F16(&half), Weights::Bf16(&brain)] {
             for panel in [70 * width, 150 * width, usize::MAX / 2] {
-                assert_eq!(multiply_by_panels(&x, weight, width, panel), whole, "panels of {panel}");
+                assert_eq!(multiply_by_panels(matrices.0, weight, panel), whole, "panels of {panel}");
             }
         }
     }
 
     #[test]
     fn a_shape_without_elements_is_no_product() {
-        assert!(multiply_many(&[], Weights::F32(&[1.0, 2.0]), 2).is_empty());
-        assert!(multiply_many(&[1.0, 2.0], Weights::F32(&[]), 2).is_empty());
-        assert!(multiply_many(&[1.0, 2.0], Weights::F16(&[]), 2).is_empty());
+        let (none, one) = (Matrix::new(&[], 0, 2, 2), Matrix::new(&[1.0, 2.0], 1, 2, 2));
+        assert!(multiply_many(none, Weights::F32(&[1.0, 2.0])).is_empty());
+        assert!(multiply_many(one, Weights::F32(&[])).is_empty());
+        assert!(multiply_many(one, Weights::F16(&[])).is_empty());
+    }
+
+    #[test]
+    fn rows_of_x_may_lie_apart() {
+        let x = [1.0, 2.0, 9.0, 9.0, 3.0, 4.0, 9.0, 9.0];
+        let product = multiply_many(Matrix::new(&x, 2, 2, 4), Weights::F32(&[1.0, 1.0, 0.0, 2.0]));
+        assert_eq!(product, [3.0, 4.0, 7.0, 8.0]);
     }
 }
