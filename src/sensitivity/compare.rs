@@ -11,6 +11,7 @@ use crate::cache::{CodedTensor, HeadShape, Rows, block_len, gather_queries, scat
 use crate::precision::LayerId;
 
 /// Where a layer's attention looks: heads, window, and which leading tokens each query reads as codes.
+#[derive(Clone, Copy)]
 pub(super) struct Geometry<'a> {
     pub shape: HeadShape,
     pub window: Option<usize>,
@@ -73,51 +74,83 @@ pub(super) fn compare_blocks<T: Send>(
     let starts: Vec<usize> = (0..tokens).step_by(block).collect();
     let of_block = |first: usize| {
         let queries = first..tokens.min(first + block);
-        let compared = compare_block(geometry, full, readings, &queries);
+        let compared = Block::new(geometry, &queries).compare(full, readings);
         compared.into_iter().map(|compared| keep(&queries, compared)).collect()
     };
     starts.into_par_iter().map(of_block).collect()
 }
 
-fn compare_block(
-    geometry: &Geometry<'_>,
-    full: Side<'_>,
-    readings: &[Reading<'_>],
-    queries: &Range<usize>,
-) -> Vec<Compared> {
-    let Geometry { shape, window, .. } = *geometry;
-    let (n, dim) = (queries.len(), shape.head_dim);
-    let exact = vec![0; n];
-    let visible = |frozen| Visible { start: queries.start, frozen, window };
-    let of_full = visible(&exact);
-    let of_keys = visible(&geometry.key_frozen[queries.clone()]);
-    let of_values = visible(&geometry.value_frozen[queries.clone()]);
-    let rows = shape.heads_per_kv() * n;
-    let (mut q, mut out) = (Vec::new(), vec![0.0; rows * dim]);
-    let mut reference = vec![0.0; rows * of_full.columns()];
-    let mut weights = reference.clone();
-    let empty = |reading: &Reading<'_>| Compared {
-        attention: Vec::with_capacity(shape.n_heads),
-        outputs: vec![vec![0.0; n * shape.q_width()]; reading.values.len()],
-    };
-    let mut results: Vec<Compared> = readings.iter().map(empty).collect();
-    let (seen, by_head) = (seen_entries(window, queries.clone()), n * of_full.columns());
-    for kv_head in 0..shape.n_kv_heads {
-        gather_queries(full.q, queries.clone(), kv_head, shape, &mut q);
-        probabilities(&q, dim, full.keys.source(kv_head), of_full, &mut reference);
-        for (reading, result) in readings.iter().zip(&mut results) {
-            gather_queries(reading.side.q, queries.clone(), kv_head, shape, &mut q);
-            probabilities(&q, dim, reading.side.keys.source(kv_head), of_keys, &mut weights);
-            for (a, b) in reference.chunks_exact(by_head).zip(weights.chunks_exact(by_head)) {
-                result.attention.push((absolute_difference(a, b), seen));
-            }
-            for (values, result) in reading.values.iter().zip(&mut result.outputs) {
-                weigh(&weights, dim, values.source(kv_head), of_values, &mut out);
-                scatter_heads(&out, n, kv_head, shape, result);
+/// Some queries of a layer, and memory for what one KV head's heads compute for them.
+struct Block<'a> {
+    geometry: &'a Geometry<'a>,
+    queries: &'a Range<usize>,
+    /// No token is read as codes.
+    exact: Vec<usize>,
+    q: Vec<f32>,
+    /// Attention weights over exact keys.
+    reference: Vec<f32>,
+    weights: Vec<f32>,
+    out: Vec<f32>,
+}
+
+impl<'a> Block<'a> {
+    fn new(geometry: &'a Geometry<'a>, queries: &'a Range<usize>) -> Self {
+        let shape = geometry.shape;
+        let exact = vec![0; queries.len()];
+        let columns = Visible { start: queries.start, frozen: &exact, window: geometry.window }.columns();
+        let rows = shape.heads_per_kv() * queries.len();
+        let weights = vec![0.0; rows * columns];
+        let out = vec![0.0; rows * shape.head_dim];
+        Self { geometry, queries, exact, q: Vec::new(), reference: weights.clone(), weights, out }
+    }
+
+    fn compare(mut self, full: Side<'_>, readings: &[Reading<'_>]) -> Vec<Compared> {
+        let shape = self.geometry.shape;
+        let len = self.queries.len() * shape.q_width();
+        let empty = |reading: &Reading<'_>| Compared {
+            attention: Vec::with_capacity(shape.n_heads),
+            outputs: vec![vec![0.0; len]; reading.values.len()],
+        };
+        let mut results: Vec<Compared> = readings.iter().map(empty).collect();
+        for kv_head in 0..shape.n_kv_heads {
+            gather_queries(full.q, self.queries.clone(), kv_head, shape, &mut self.q);
+            let visible =
+                Visible { start: self.queries.start, frozen: &self.exact, window: self.geometry.window };
+            probabilities(&self.q, shape.head_dim, full.keys.source(kv_head), visible, &mut self.reference);
+            for (reading, result) in readings.iter().zip(&mut results) {
+                self.read(reading, kv_head, result);
             }
         }
+        results
     }
-    results
+
+    /// One KV head of one reading.
+    fn read(&mut self, reading: &Reading<'_>, kv_head: usize, result: &mut Compared) {
+        let Geometry { shape, window, key_frozen, value_frozen } = *self.geometry;
+        let visible = |frozen: &'a [usize]| Visible {
+            start: self.queries.start,
+            frozen: &frozen[self.queries.clone()],
+            window,
+        };
+        gather_queries(reading.side.q, self.queries.clone(), kv_head, shape, &mut self.q);
+        let keys = reading.side.keys.source(kv_head);
+        probabilities(&self.q, shape.head_dim, keys, visible(key_frozen), &mut self.weights);
+        let by_head = self.weights.len() / shape.heads_per_kv();
+        let seen = seen_entries(window, self.queries.clone());
+        for (a, b) in self.reference.chunks_exact(by_head).zip(self.weights.chunks_exact(by_head)) {
+            result.attention.push((absolute_difference(a, b), seen));
+        }
+        for (values, result) in reading.values.iter().zip(&mut result.outputs) {
+            weigh(
+                &self.weights,
+                shape.head_dim,
+                values.source(kv_head),
+                visible(value_frozen),
+                &mut self.out,
+            );
+            scatter_heads(&self.out, self.queries.len(), kv_head, shape, result);
+        }
+    }
 }
 
 /// Takes in another block's sums; blocks come in their order, whatever thread computed them.
