@@ -6,6 +6,7 @@
 mod agreement;
 mod analysis_file;
 mod analysis_rows;
+mod analysis_words;
 mod dgap_rows;
 mod files;
 mod flip;
@@ -27,6 +28,7 @@ pub use analysis_file::{
     LemmaFindings, Moved,
 };
 pub use analysis_rows::{ChannelRow, KnockOutRow, LemmaRow, LemmaSource, PatternRow};
+pub(crate) use analysis_words::{analysis_words, example_words};
 pub use dgap_rows::{DgapControlRow, DgapFrontRow, DgapGate, DgapInversionRow, DgapRow, DgapText};
 pub use files::{FileError, read_text, write_atomic, write_text};
 #[cfg(any(feature = "flex", feature = "cuda"))]

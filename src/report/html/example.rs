@@ -21,9 +21,7 @@ struct Side {
 
 /// The example of an analysis of the model whose page this is.
 pub(super) fn example(folder: &Folder) -> Option<Example> {
-    let file = folder.analysis.as_ref()?;
-    let foreign = folder.run.as_ref().is_some_and(|run| run.model.sha256 != file.model.sha256);
-    let found = file.example.as_ref().filter(|_| !foreign)?;
+    let found = folder.own_analysis()?.example.as_ref()?;
     let name = name(found, folder);
     Some(Example {
         lead: lead(found, &name),

@@ -4,7 +4,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
+use super::folder::Folder;
+use super::view::shown;
 use crate::report::plot::short;
+use crate::report::{KnockOutRow, PatternRow, analysis_words, read_csv};
 
 /// What other commands may leave in a job's folder: a section, the starts of its files' names, and its title.
 const SECTIONS: [(&str, &[&str], &str); 3] = [
@@ -13,14 +16,13 @@ const SECTIONS: [(&str, &[&str], &str); 3] = [
     ("dgap", &["dgap"], "DGAP: repairing the output of the most aggressive settings"),
 ];
 
-/// Rows of a table that are shown; the file has them all.
-const MOST_ROWS: usize = 60;
-
 /// Figures and tables of one command.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Section {
     id: &'static str,
     title: &'static str,
+    /// What was found, a line each.
+    words: Vec<String>,
     figures: Vec<Picture>,
     tables: Vec<Table>,
 }
@@ -38,6 +40,7 @@ pub(super) struct Picture {
 /// A CSV file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Table {
+    title: String,
     file: String,
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -45,9 +48,21 @@ pub(super) struct Table {
 }
 
 /// The sections whose files are there: `bench.csv`, `heads.svg`, `attention-0.1.png` and the like.
-pub(super) fn sections(folder: &Path) -> Vec<Section> {
-    let names = names(folder);
-    SECTIONS.iter().filter_map(|&(id, stems, title)| section(folder, &names, (id, stems), title)).collect()
+pub(super) fn sections(folder: &Folder) -> Vec<Section> {
+    let names = names(&folder.path);
+    let of = |&(id, stems, title): &(&'static str, &[&str], &'static str)| {
+        let words = if id == "analysis" { words(folder) } else { Vec::new() };
+        Some(Section { words, ..section(&folder.path, &names, (id, stems), title)? })
+    };
+    SECTIONS.iter().filter_map(of).collect()
+}
+
+/// What `kvtune analyze` said, where it was of this model.
+fn words(folder: &Folder) -> Vec<String> {
+    let Some(file) = folder.own_analysis() else { return Vec::new() };
+    let heads: Vec<PatternRow> = read_csv(&folder.path.join("heads.csv")).unwrap_or_default();
+    let lowered: Vec<KnockOutRow> = read_csv(&folder.path.join("knockout.csv")).unwrap_or_default();
+    analysis_words(file, &heads, &lowered)
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -73,7 +88,13 @@ fn section(
     };
     let figures: Vec<Picture> = of_kind(&[".svg", ".png"]).filter_map(|name| picture(folder, name)).collect();
     let tables: Vec<Table> = of_kind(&[".csv"]).filter_map(|name| table(folder, name)).collect();
-    (!figures.is_empty() || !tables.is_empty()).then_some(Section { id, title, figures, tables })
+    (!figures.is_empty() || !tables.is_empty()).then_some(Section {
+        id,
+        title,
+        words: Vec::new(),
+        figures,
+        tables,
+    })
 }
 
 fn picture(folder: &Path, name: &str) -> Option<Picture> {
@@ -92,10 +113,16 @@ fn table(folder: &Path, name: &str) -> Option<Table> {
     let text = std::fs::read_to_string(folder.join(name)).ok()?;
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
     let columns: Vec<String> = reader.headers().ok()?.iter().map(str::to_owned).collect();
-    let rows: Vec<Vec<String>> =
-        reader.records().filter_map(|row| Some(row.ok()?.iter().map(cell).collect())).collect();
-    let left_out = rows.len().saturating_sub(MOST_ROWS);
-    Some(Table { file: name.to_owned(), columns, rows: rows.into_iter().take(MOST_ROWS).collect(), left_out })
+    let rows = reader.records().filter_map(|row| Some(row.ok()?.iter().map(str::to_owned).collect()));
+    let shown = shown(name, columns, rows.collect());
+    let cells = |row: Vec<String>| row.iter().map(|text| cell(text)).collect();
+    Some(Table {
+        title: shown.title,
+        file: name.to_owned(),
+        columns: shown.columns,
+        rows: shown.rows.into_iter().map(cells).collect(),
+        left_out: shown.left_out,
+    })
 }
 
 /// A fraction in few digits; other text as it is.
@@ -114,12 +141,14 @@ mod tests {
     fn a_section_is_there_when_its_files_are() {
         let folder = tempfile::tempdir().expect("a folder");
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+        write("pareto.csv", "");
         write("benchmark.csv", "a\n1\n");
-        assert!(sections(folder.path()).is_empty());
+        let read = || Folder::read(folder.path()).expect("a folder");
+        assert!(sections(&read()).is_empty());
         write("heads.svg", "<svg/>");
         write("heads.txt", "Entropy of each head\n");
         write("bench.csv", &("cell,ms\n".to_owned() + &"1x512,0.123456\n".repeat(61)));
-        let found = sections(folder.path());
+        let found = sections(&read());
         assert_eq!(found.iter().map(|section| section.id).collect::<Vec<_>>(), ["bench", "analysis"]);
         assert_eq!(found[0].tables[0].rows[0], ["1x512", "0.123"]);
         assert_eq!((found[0].tables[0].rows.len(), found[0].tables[0].left_out), (60, 1));

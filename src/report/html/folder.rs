@@ -59,6 +59,13 @@ impl fmt::Display for Gap {
 }
 
 impl Folder {
+    /// The analysis, where it is of the model whose page this is.
+    pub(super) fn own_analysis(&self) -> Option<&AnalysisFile> {
+        let foreign =
+            |file: &AnalysisFile| self.run.as_ref().is_some_and(|run| run.model.sha256 != file.model.sha256);
+        self.analysis.as_ref().filter(|file| !foreign(file))
+    }
+
     pub(super) fn read(path: &Path) -> Result<Self, ReportError> {
         std::fs::read_dir(path).map_err(|source| FileError::Read { path: path.to_owned(), source })?;
         if !NAMES.iter().any(|name| path.join(name).exists()) {

@@ -10,7 +10,8 @@
 //! | `memory` | what the cache takes at several lengths |
 //! | `sections` | figures and tables below the answer |
 //! | `example` | a token that the map changes, and what follows |
-//! | `extras` | figures and tables that other commands left in the folder |
+//! | `extras` | findings, figures and tables that other commands left in the folder |
+//! | `view` | what of such a table is shown |
 //! | `page` | all of it, as the template takes it |
 
 mod answer;
@@ -20,6 +21,7 @@ mod folder;
 mod memory;
 mod page;
 mod sections;
+mod view;
 
 use std::path::{Path, PathBuf};
 

@@ -89,7 +89,7 @@ fn page<'a>(folder: &Folder, data: &'a str) -> Page<'a> {
         agreement: agreement_matrices(&folder.prompts),
         progress: progress(folder),
         example: example(folder),
-        extras: extras(&folder.path),
+        extras: extras(folder),
         provenance: provenance(folder),
         version: env!("CARGO_PKG_VERSION"),
         job: folder.job.as_ref().and_then(|job| job.to_yaml().ok()),

@@ -14,7 +14,8 @@ use crate::job::{Job, Overrides};
 use crate::model::{Decoder, DecoderBackend, ModelError, WeightType};
 use crate::precision::Bits;
 use crate::report::{
-    AnalysisFile, ChannelRow, KnockOutFindings, LemmaRow, LemmaSource, ModelRecord, write_csv,
+    AnalysisFile, ChannelRow, KnockOutFindings, LemmaRow, LemmaSource, ModelRecord, analysis_words,
+    example_words, write_csv,
 };
 use crate::score::simulation;
 use crate::trace::{Document, Split};
@@ -85,8 +86,8 @@ pub(super) fn run<B: DecoderBackend>(
     let path = session.file("analysis.yaml");
     file.write(&path)?;
     outcome.files.insert(0, path);
-    outcome.summary = findings::told(&file, &rows, &lowered.unwrap_or_default());
-    outcome.summary.extend(findings::told_example(file.example.as_ref(), &parting.unchanged));
+    outcome.summary = analysis_words(&file, &rows, &lowered.unwrap_or_default());
+    outcome.summary.extend(example_words(file.example.as_ref(), &parting.unchanged));
     if let Some(note) = missing(&inputs, file.knockout.as_ref()) {
         outcome.summary.push(note);
     }
