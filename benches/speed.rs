@@ -28,6 +28,8 @@ const CONTINUATION: usize = 96;
 
 fn main() {
     let Some(path) = model() else { return };
+    // As the program has it: this thread is one of the pool's.
+    rayon::ThreadPoolBuilder::new().use_current_thread().build_global().expect("the first pool");
     let checkpoint = Checkpoint::open(&path).expect("a model");
     let decoder: Decoder<Flex> = Decoder::load(&checkpoint, &Default::default()).expect("a model's weights");
     println!("{}, {} threads, {ROUNDS} rounds", path.display(), rayon::current_num_threads());
