@@ -31,8 +31,15 @@ impl<'a> Matrix<'a> {
     /// # Panics
     /// If the buffer is shorter than the last element asks for.
     pub fn new(data: &'a [f32], rows: usize, cols: usize, row_stride: usize) -> Self {
-        let needed = if rows == 0 || cols == 0 { 0 } else { (rows - 1) * row_stride + cols };
-        assert!(data.len() >= needed, "a {rows} × {cols} matrix of stride {row_stride} in {}", data.len());
+        let needed = match rows == 0 || cols == 0 {
+            true => Some(0),
+            false => (rows - 1).checked_mul(row_stride).and_then(|rows| rows.checked_add(cols)),
+        };
+        assert!(
+            needed.is_some_and(|needed| data.len() >= needed),
+            "a {rows} × {cols} matrix of stride {row_stride} in {}",
+            data.len()
+        );
         Self { data, rows, cols, row_stride, col_stride: 1 }
     }
 
@@ -81,7 +88,7 @@ const SMALL_PRODUCT: usize = 256;
 /// If the inner sizes differ or `out` is too short.
 pub fn multiply(out: &mut [f32], stride: usize, accumulate: bool, a: Matrix<'_>, b: Matrix<'_>) {
     let len = out.len();
-    // SAFETY: f32 and `MaybeUninit<f32>` have one layout, and the engine writes no element that is not a number.
+    // SAFETY: f32 and `MaybeUninit<f32>` have one layout, and the engine writes initialized values only.
     let out = unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<MaybeUninit<f32>>(), len) };
     // SAFETY: what is read, if anything, was initialized.
     unsafe { multiply_with(out, stride, accumulate, a, b, gemm::Parallelism::None) };
@@ -103,7 +110,8 @@ unsafe fn multiply_with(
     if a.rows == 0 || b.cols == 0 {
         return;
     }
-    assert!(stride >= b.cols && out.len() >= (a.rows - 1) * stride + b.cols, "room for the product");
+    let needed = (a.rows - 1).checked_mul(stride).and_then(|rows| rows.checked_add(b.cols));
+    assert!(stride >= b.cols && needed.is_some_and(|needed| out.len() >= needed), "room for the product");
     let beta = if accumulate { 1.0 } else { 0.0 };
     // SAFETY: `Matrix::new` and the asserts above keep every index that m, n, k and the strides can form
     // inside the three buffers, and `out` is borrowed mutably, so it overlaps neither input. Without `accumulate`

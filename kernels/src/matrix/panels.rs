@@ -62,7 +62,14 @@ struct Product<'a> {
 
 impl<'a> Product<'a> {
     fn new(x: Matrix<'a>, columns: usize) -> Self {
-        Self { x, stride: columns, out: Vec::with_capacity(x.rows * columns), computed: 0 }
+        let len = x.rows.checked_mul(columns).expect("a product that memory can hold");
+        let mut out = Vec::with_capacity(len);
+        // The engine reads a product of one row or column as numbers before it writes them.
+        if x.rows == 1 || columns == 1 {
+            out.resize(len, 0.0);
+            out.clear();
+        }
+        Self { x, stride: columns, out, computed: 0 }
     }
 
     /// The columns behind those that are computed, from their rows of the weights.

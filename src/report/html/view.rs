@@ -11,7 +11,6 @@ pub(super) struct View {
     file: &'static str,
     /// What the table is, in words.
     title: &'static str,
-    /// All of them where none is named.
     columns: &'static [&'static str],
     /// The column whose largest values come first.
     largest: Option<&'static str>,

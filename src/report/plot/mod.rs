@@ -129,10 +129,11 @@ fn csv_figure(file: &Path, context: &Context) -> Result<figure::Figure, PlotErro
     })
 }
 
-/// Groups are shown where those beside the map are of as many layers; a map from elsewhere names its model itself.
+/// A map with the groups beside it, where they are of its model and of as many layers; it names its model itself.
 fn map_figure(file: &Path, context: &Context) -> Result<figure::Figure, PlotError> {
     let PrecisionFile { map, provenance } = PrecisionFile::read(file)?;
-    let space = SpaceFile::read(&file.with_file_name("space.yaml")).ok().map(|file| file.space);
+    let own = |space: &SpaceFile| provenance.as_ref().is_none_or(|of| of.model.sha256 == space.model);
+    let space = SpaceFile::read(&file.with_file_name("space.yaml")).ok().filter(own).map(|file| file.space);
     let groups = space.filter(|space| space.n_layers() == map.n_layers());
     let letters = groups.as_ref().map(group_letters).unwrap_or_default();
     let context = match provenance {
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_is_drawn_with_its_groups_and_refused_like_any_map() {
+    fn a_map_is_drawn_and_refused_like_any_map() {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, out) = (folder.path().join("map.yaml"), folder.path().join("map.svg"));
         std::fs::write(&file, "0: {nbits_key: 8, nbits_value: 4}\n1: {nbits_key: 2, nbits_value: 2}\n")
