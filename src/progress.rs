@@ -32,3 +32,19 @@ impl Observer for Silent {
     fn warn(&self, _message: &str) {}
     fn end(&self, _summary: &str) {}
 }
+
+/// `1 map`, `8 maps`: a number with a word that takes an s in the plural.
+pub fn counted(number: usize, word: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {word}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!([0, 1, 2].map(|n| counted(n, "map")), ["0 maps", "1 map", "2 maps"]);
+    }
+}

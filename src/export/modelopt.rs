@@ -49,7 +49,7 @@ impl Exporter for Modelopt {
                     "its codes are floats, FP8 and NVFP4 (4.5 bits with scales), the map's are integers",
                 ),
                 String::from(
-                    "vLLM's releases up to 0.33 do not read a cache type per layer (its #56116 does)",
+                    "vLLM's releases up to 0.33 do not read a cache type per layer (its pull request 56116 adds it)",
                 ),
             ],
             approximation: None,

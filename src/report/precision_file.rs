@@ -231,18 +231,10 @@ fn refuse_count(path: &Path, map: &PrecisionMap, provenance: Option<&Provenance>
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::super::text::parse_map;
-    use serde_yaml::Mapping;
-
-    use super::*;
-    use crate::job::default_scheme;
-    use crate::quant::SchemeName;
-
-    fn file(map: &str) -> PrecisionFile {
-        let map = parse_map(map).expect("a map");
+impl PrecisionFile {
+    /// A file with that map, and a provenance that names a model by the sha256 `b179`.
+    pub(in crate::report) fn made(map: &str) -> Self {
+        let map = super::parse_map(map).expect("a map");
         let model = ModelRecord {
             id: String::from("smollm2-135m"),
             sha256: String::from("b179"),
@@ -259,15 +251,24 @@ mod tests {
         let provenance = Provenance {
             format: PrecisionFile::FORMAT,
             model,
-            scheme: default_scheme(SchemeName::Kivi),
+            scheme: crate::job::default_scheme(crate::quant::SchemeName::Kivi),
             equivalent_bits: 4.5,
             storage_bits: StorageBits { context: 4096, bits: 5.31 },
             objective,
             seed: 0,
             version: String::from("0.1.0"),
         };
-        PrecisionFile { map, provenance: Some(provenance) }
+        Self { map, provenance: Some(provenance) }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use serde_yaml::Mapping;
+
+    use super::*;
 
     fn parse(text: &str) -> Result<PrecisionFile, FileError> {
         PrecisionFile::parse(Path::new("p.yaml"), text)
@@ -279,7 +280,7 @@ mod tests {
 
     #[test]
     fn the_layers_look_as_the_published_class_reads_them() {
-        let text = file("0 K8V4, 1 K4V2").to_yaml().expect("YAML");
+        let text = PrecisionFile::made("0 K8V4, 1 K4V2").to_yaml().expect("YAML");
         assert!(text.starts_with("kvtune:\n  format: 1\n"), "{text}");
         assert!(
             text.ends_with("\n0: {nbits_key: 8, nbits_value: 4}\n1: {nbits_key: 4, nbits_value: 2}\n"),
@@ -293,8 +294,8 @@ mod tests {
     fn a_file_reads_back() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("precision.yaml");
-        file("0-2 KV16, 3-11 K8V4").write(&path).expect("written");
-        assert_eq!(PrecisionFile::read(&path).expect("read"), file("0-2 KV16, 3-11 K8V4"));
+        PrecisionFile::made("0-2 KV16, 3-11 K8V4").write(&path).expect("written");
+        assert_eq!(PrecisionFile::read(&path).expect("read"), PrecisionFile::made("0-2 KV16, 3-11 K8V4"));
     }
 
     #[test]
@@ -336,7 +337,8 @@ mod tests {
 
     #[test]
     fn a_map_of_another_length_than_its_model_is_refused() {
-        let text = file("0-1 KV8").to_yaml().expect("YAML") + "2: {nbits_key: 8, nbits_value: 4}\n";
+        let text =
+            PrecisionFile::made("0-1 KV8").to_yaml().expect("YAML") + "2: {nbits_key: 8, nbits_value: 4}\n";
         assert_eq!(
             refused(&text),
             "`p.yaml`: 3 layers, but `kvtune.model.layers` says that `smollm2-135m` has 2"

@@ -51,6 +51,14 @@ fn an_analysis_says_what_it_found_and_is_the_same_on_any_number_of_threads() {
         assert!(shown.contains(said), "{said} is missing from {shown}");
     }
     assert!(shown.contains("documents of the select split, exploratory"), "{shown}");
+    let reported = outcome(kvtune(folder.path()).args(["report", "out"]));
+    assert!(reported.starts_with("exit 0"), "{reported}");
+    let page = read(folder.path(), "report.html");
+    for said in
+        ["4 heads: ", "0 of 4000 queries moved further", "Heads that lose most", "26 more rows are in"]
+    {
+        assert!(page.contains(said), "{said} is missing from the page");
+    }
     let heads = rows(folder.path(), "heads.csv");
     assert_eq!(heads.len(), 2 * 2 * 9, "layers, heads and pairs");
     for row in &heads {

@@ -1,5 +1,7 @@
 //! Products of many rows through the engine, panel by panel where the weights are not held as f32.
 
+use std::mem::MaybeUninit;
+
 use rayon::prelude::*;
 
 use super::weights::Weights;
@@ -31,7 +33,7 @@ fn multiply_by_panels(x: Matrix<'_>, weight: Weights<'_>, panel: usize) -> Vec<f
     assert_eq!(weight.len(), n * width, "whole rows of weights");
     let mut product = Product::new(x, n);
     match weight {
-        Weights::F32(weight) => product.columns(0, weight),
+        Weights::F32(weight) => product.columns(weight),
         _ => by_panels(&mut product, weight, width, panel),
     }
     product.done()
@@ -47,7 +49,7 @@ fn by_panels(product: &mut Product<'_>, weight: Weights<'_>, width: usize, panel
         let wide = &mut wide[..size.min(n - first) * width];
         let tasks = wide.par_chunks_mut(TASK).enumerate();
         tasks.for_each(|(task, out)| weight.widen(first * width + task * TASK, out));
-        product.columns(first, wide);
+        product.columns(wide);
     }
 }
 
@@ -63,27 +65,27 @@ struct Product<'a> {
 impl<'a> Product<'a> {
     fn new(x: Matrix<'a>, columns: usize) -> Self {
         let len = x.rows.checked_mul(columns).expect("a product that memory can hold");
-        let mut out = Vec::with_capacity(len);
-        // The engine reads a product of one row or column as numbers before it writes them.
-        if x.rows == 1 || columns == 1 {
-            out.resize(len, 0.0);
-            out.clear();
-        }
-        Self { x, stride: columns, out, computed: 0 }
+        Self { x, stride: columns, out: Vec::with_capacity(len), computed: 0 }
     }
 
     /// The columns behind those that are computed, from their rows of the weights.
-    fn columns(&mut self, first: usize, weight: &[f32]) {
-        assert_eq!(first, self.computed, "columns in their order");
+    fn columns(&mut self, weight: &[f32]) {
         let (width, threads) = (self.x.cols, gemm::Parallelism::Rayon(0));
         let weight = Matrix::new(weight, weight.len() / width, width, width).transposed();
-        self.computed += weight.cols;
+        let columns = self.computed..self.computed + weight.cols;
+        self.computed = columns.end;
         assert!(self.computed <= self.stride, "no more columns than the product has");
-        if self.x.rows > 0 && weight.cols > 0 {
-            let out = &mut self.out.spare_capacity_mut()[first..];
-            // SAFETY: nothing is read that is not initialized, since nothing is accumulated.
-            unsafe { multiply_with(out, self.stride, false, self.x, weight, threads) };
+        if self.x.rows == 0 || columns.is_empty() {
+            return;
         }
+        let out = self.out.spare_capacity_mut();
+        // For a single row or column the engine takes a slice of numbers on what it is about to write.
+        if self.x.rows == 1 || columns.len() == 1 {
+            (0..self.x.rows)
+                .for_each(|row| out[row * self.stride..][columns.clone()].fill(MaybeUninit::new(0.0)));
+        }
+        // SAFETY: nothing is read that is not initialized, since nothing is accumulated.
+        unsafe { multiply_with(&mut out[columns.start..], self.stride, false, self.x, weight, threads) };
     }
 
     fn done(mut self) -> Vec<f32> {
@@ -129,6 +131,17 @@ mod tests {
         assert!(multiply_many(none, Weights::F32(&[1.0, 2.0])).is_empty());
         assert!(multiply_many(one, Weights::F32(&[])).is_empty());
         assert!(multiply_many(one, Weights::F16(&[])).is_empty());
+    }
+
+    #[test]
+    fn a_single_row_and_a_panel_of_a_single_column_are_products_too() {
+        let weight = [1.0, 1.0, 0.0, 2.0, 3.0, 0.0].map(f16::from_f32);
+        for rows in [1, 2] {
+            let x = &[1.0, 2.0, 3.0, 4.0][..2 * rows];
+            // Two columns, then one.
+            let product = multiply_by_panels(Matrix::new(x, rows, 2, 2), Weights::F16(&weight), 4);
+            assert_eq!(product, [3.0, 4.0, 3.0, 7.0, 8.0, 9.0][..3 * rows]);
+        }
     }
 
     #[test]

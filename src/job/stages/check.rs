@@ -6,6 +6,7 @@ use super::{Configuration, StageError, trace};
 use crate::cache::CacheKind;
 use crate::model::{Decoder, DecoderBackend, ModelError, WeightType};
 use crate::precision::PrecisionMap;
+use crate::progress::counted;
 use crate::score::{Objective, Scorer, Tally, Window, score_windows, simulation};
 use crate::select::{Bootstrap, DocumentLoss, Estimate, estimate, paired};
 use crate::trace::{Document, Split, TraceParams};
@@ -99,7 +100,7 @@ fn on_prompts<B: DecoderBackend>(
     let count = documents.len();
     let scorer = Scorer::new(&decoder, &simulation, documents, session.context.threads);
     let tallies = scorer.evaluate(maps, observer)?;
-    observer.end(&format!("{} maps on {count} documents", maps.len()));
+    observer.end(&format!("{} on {}", counted(maps.len(), "map"), counted(count, "document")));
     Ok(tallies)
 }
 
@@ -116,7 +117,7 @@ fn on_windows<B: DecoderBackend>(
     observer.begin("check", windows.len() as u64, "windows");
     let scores =
         score_windows(&decoder, &simulation, CacheKind::Simulated, maps, windows, threads, observer)?;
-    observer.end(&format!("{} maps on {} windows", maps.len(), windows.len()));
+    observer.end(&format!("{} on {}", counted(maps.len(), "map"), counted(windows.len(), "window")));
     Ok(scores.into_iter().map(|scores| scores.tallies).collect())
 }
 

@@ -8,6 +8,7 @@ use super::{Outcome, StageError, space};
 use crate::job::SeedTable;
 use crate::model::{Decoder, DecoderBackend, ModelError};
 use crate::precision::{PrecisionMap, PrecisionPair};
+use crate::progress::counted;
 use crate::report::{EvaluationKind, EvaluationRow, SensitivityRow, read_csv};
 use crate::score::{Objective, Scorer, simulation};
 use crate::search::{
@@ -76,16 +77,16 @@ impl<B: DecoderBackend> Driver<'_, B> {
         self.drive(&mut search)?;
         let path = self.evaluations.finish()?;
         let front = search.archive().len();
-        observer.end(&format!("{} evaluations, {front} maps on the front", search.evaluated() + charged));
+        let evaluated = counted(search.evaluated() + charged, "evaluation");
+        let front = counted(front, "map");
+        observer.end(&format!("{evaluated}, {front} on the front"));
         let told = match charged {
             0 => String::new(),
             charged => format!(", {charged} of them of one group alone"),
         };
         let summary = format!(
-            "{} by {}: {} evaluations{told}; {front} maps on the front",
-            self.session.job.search.objective,
-            spec.algorithm,
-            search.evaluated() + charged
+            "{} by {}: {evaluated}{told}; {front} on the front",
+            self.session.job.search.objective, spec.algorithm
         );
         Ok(Outcome { files: vec![path], summary: vec![summary] })
     }

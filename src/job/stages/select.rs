@@ -6,7 +6,7 @@ use super::session::Session;
 use super::{Outcome, StageError, search};
 use crate::model::{Decoder, DecoderBackend, ModelError};
 use crate::precision::{PrecisionMap, StorageBits};
-use crate::progress::Observer;
+use crate::progress::{Observer, counted};
 use crate::report::{
     EvaluationKind, EvaluationRow, ModelRecord, ObjectiveRecord, ParetoRow, PrecisionFile, Provenance, Role,
     plot, read_csv, write_csv,
@@ -91,7 +91,7 @@ impl<B: DecoderBackend> Judge<'_, B> {
         let scorer = Scorer::new(self.decoder, &simulation, documents, self.session.context.threads);
         let tallies = scorer.evaluate(&maps, observer)?;
         let losses: Vec<Vec<DocumentLoss>> = tallies.iter().map(|of_map| self.losses(of_map)).collect();
-        observer.end(&format!("{} maps on {count} documents", rows.len()));
+        observer.end(&format!("{} on {}", counted(rows.len(), "map"), counted(count, "document")));
         Ok(estimate(&losses, bootstrap)?)
     }
 
@@ -195,7 +195,7 @@ fn marked<B: DecoderBackend>(
     observer.begin("answers", (rows.len() * exam.len()) as u64, "answers");
     let maps: Vec<PrecisionMap> = rows.iter().map(|row| row.map.clone()).collect();
     let losses = exam.losses(&maps)?;
-    observer.end(&format!("{} maps on {} questions", rows.len(), exam.len()));
+    observer.end(&format!("{} on {}", counted(rows.len(), "map"), counted(exam.len(), "question")));
     let worst = |of_map: Vec<Vec<DocumentLoss>>| -> Result<Estimate, StageError> {
         let estimates: Vec<Estimate> = of_map
             .iter()

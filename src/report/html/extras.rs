@@ -50,11 +50,7 @@ pub(super) struct Table {
 /// The sections whose files are there: `bench.csv`, `heads.svg`, `attention-0.1.png` and the like.
 pub(super) fn sections(folder: &Folder) -> Vec<Section> {
     let names = names(&folder.path);
-    let of = |&(id, stems, title): &(&'static str, &[&str], &'static str)| {
-        let words = if id == "analysis" { words(folder) } else { Vec::new() };
-        Some(Section { words, ..section(&folder.path, &names, (id, stems), title)? })
-    };
-    SECTIONS.iter().filter_map(of).collect()
+    SECTIONS.iter().filter_map(|&(id, stems, title)| section(folder, &names, (id, stems), title)).collect()
 }
 
 /// What `kvtune analyze` said, where it was of this model.
@@ -73,7 +69,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 fn section(
-    folder: &Path,
+    folder: &Folder,
     names: &[String],
     (id, stems): (&'static str, &[&str]),
     title: &'static str,
@@ -86,15 +82,11 @@ fn section(
         let ends = move |name: &&String| endings.iter().any(|ending| name.ends_with(ending));
         names.iter().filter(own).filter(ends)
     };
-    let figures: Vec<Picture> = of_kind(&[".svg", ".png"]).filter_map(|name| picture(folder, name)).collect();
-    let tables: Vec<Table> = of_kind(&[".csv"]).filter_map(|name| table(folder, name)).collect();
-    (!figures.is_empty() || !tables.is_empty()).then_some(Section {
-        id,
-        title,
-        words: Vec::new(),
-        figures,
-        tables,
-    })
+    let figures: Vec<Picture> =
+        of_kind(&[".svg", ".png"]).filter_map(|name| picture(&folder.path, name)).collect();
+    let tables: Vec<Table> = of_kind(&[".csv"]).filter_map(|name| table(&folder.path, name)).collect();
+    let words = if id == "analysis" { words(folder) } else { Vec::new() };
+    (!figures.is_empty() || !tables.is_empty()).then_some(Section { id, title, words, figures, tables })
 }
 
 fn picture(folder: &Path, name: &str) -> Option<Picture> {

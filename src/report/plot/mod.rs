@@ -46,7 +46,7 @@ pub enum PlotError {
     #[error(transparent)]
     File(#[from] FileError),
     /// A file whose columns are of none of the known kinds.
-    #[error("`{}` has the columns of no file that can be plotted, expected {}", path.display(), Kind::expected())]
+    #[error("`{}` has the columns of no file that can be plotted, expected {}; or a map in a file that ends in `.yaml`", path.display(), Kind::expected())]
     Columns {
         /// The file.
         path: PathBuf,
@@ -226,6 +226,8 @@ mod tests {
     use super::super::rows::{ParetoRow, Role};
     use super::super::table::write_csv;
     use super::*;
+    use crate::precision::{LayerId, PrecisionPair};
+    use crate::space::{LayerGroup, Space};
 
     fn row(loss: f64) -> ParetoRow {
         ParetoRow::made("0-1 KV8", Role::Front, loss)
@@ -258,6 +260,29 @@ mod tests {
         for text in ["Pareto front: m, kivi", "KL divergence (nats a token), search split", "limit 0.02"] {
             assert!(svg.contains(text), "{text}");
         }
+    }
+
+    #[test]
+    fn a_map_shows_the_groups_beside_it_where_they_are_of_its_model() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, out) = (folder.path().join("map.yaml"), folder.path().join("map.svg"));
+        let kv4: PrecisionPair = "KV4".parse().expect("a pair");
+        let group = |layer| LayerGroup { layers: vec![LayerId(layer)], candidates: vec![kv4], noise: false };
+        let drawn = |map: &str, model: &str| {
+            let space = Space::new(2, vec![kv4], vec![group(0), group(1)]).expect("a space");
+            SpaceFile::new(space, model.to_owned())
+                .write(&file.with_file_name("space.yaml"))
+                .expect("written");
+            PrecisionFile::made(map).write(&file).expect("written");
+            plot(&file, &out).expect("drawn");
+            read_text(&out).expect("read")
+        };
+        let svg = drawn("0-1 KV4", "b179");
+        for text in ["Bits of each layer: smollm2-135m, kivi", "\ngroup\n", "\nA\n", "\nB\n"] {
+            assert!(svg.contains(text), "{text} is missing from {svg}");
+        }
+        assert!(!drawn("0-1 KV4", "another").contains("\ngroup\n"), "of another model");
+        assert!(!drawn("0-2 KV4", "b179").contains("\ngroup\n"), "of another number of layers");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
+
 use super::PlotError;
 use crate::bench::BenchRow;
 use crate::report::analysis_rows::PatternRow;
@@ -54,10 +56,8 @@ impl Kind {
 }
 
 pub(super) fn pareto(path: &Path) -> Result<Vec<ParetoRow>, PlotError> {
-    let rows: Vec<ParetoRow> = read_csv(path)?;
-    refuse_empty(path, rows.len())?;
-    for (i, row) in rows.iter().enumerate() {
-        let columns = [
+    drawable(path, |row: &ParetoRow| {
+        vec![
             ("equivalent_bits", Some(row.equivalent_bits)),
             ("search_loss", Some(row.search_loss)),
             ("select_loss", row.select_loss),
@@ -65,66 +65,51 @@ pub(super) fn pareto(path: &Path) -> Result<Vec<ParetoRow>, PlotError> {
             ("test_loss", row.test_loss),
             ("test_low", row.test_low),
             ("test_high", row.test_high),
-        ];
-        refuse_not_finite(path, i + 1, &columns)?;
-    }
-    Ok(rows)
+        ]
+    })
 }
 
 pub(super) fn sensitivity(path: &Path) -> Result<Vec<SensitivityRow>, PlotError> {
-    let rows: Vec<SensitivityRow> = read_csv(path)?;
-    refuse_empty(path, rows.len())?;
-    for (i, row) in rows.iter().enumerate() {
-        refuse_not_finite(path, i + 1, &[("e_o_l1", Some(row.e_o_l1))])?;
-    }
-    Ok(rows)
+    drawable(path, |row: &SensitivityRow| vec![("e_o_l1", Some(row.e_o_l1))])
 }
 
 pub(super) fn dgap(path: &Path) -> Result<Vec<DgapRow>, PlotError> {
-    let rows: Vec<DgapRow> = read_csv(path)?;
-    refuse_empty(path, rows.len())?;
-    for (i, row) in rows.iter().enumerate() {
-        refuse_not_finite(path, i + 1, &[("js", Some(row.js)), ("trigger_rate", Some(row.trigger_rate))])?;
-    }
-    Ok(rows)
+    drawable(path, |row: &DgapRow| vec![("js", Some(row.js)), ("trigger_rate", Some(row.trigger_rate))])
 }
 
 /// Errors may be infinite: a head whose output was all zero.
 pub(super) fn heads(path: &Path) -> Result<Vec<PatternRow>, PlotError> {
-    let rows: Vec<PatternRow> = read_csv(path)?;
-    refuse_empty(path, rows.len())?;
-    for (i, row) in rows.iter().enumerate() {
-        refuse_not_finite(path, i + 1, &[("concentration", Some(row.concentration))])?;
-    }
-    Ok(rows)
+    drawable(path, |row: &PatternRow| vec![("concentration", Some(row.concentration))])
 }
 
 pub(super) fn bench(path: &Path) -> Result<Vec<BenchRow>, PlotError> {
-    let rows: Vec<BenchRow> = read_csv(path)?;
-    refuse_empty(path, rows.len())?;
-    for (i, row) in rows.iter().enumerate() {
-        let columns = [
+    drawable(path, |row: &BenchRow| {
+        vec![
             ("step_ms", Some(row.step_ms)),
             ("step_ms_least", Some(row.step_ms_least)),
             ("step_ms_greatest", Some(row.step_ms_greatest)),
-        ];
-        refuse_not_finite(path, i + 1, &columns)?;
-    }
-    Ok(rows)
+        ]
+    })
 }
 
-fn refuse_empty(path: &Path, rows: usize) -> Result<(), PlotError> {
-    if rows == 0 { Err(PlotError::Empty { path: path.to_owned() }) } else { Ok(()) }
-}
+/// A column's name and its value in one row, where it has one.
+type Coordinate = (&'static str, Option<f64>);
 
-fn refuse_not_finite(
+/// The rows of a file, if there are any and all coordinates are finite.
+fn drawable<R: DeserializeOwned>(
     path: &Path,
-    row: usize,
-    columns: &[(&'static str, Option<f64>)],
-) -> Result<(), PlotError> {
-    let found = columns.iter().find_map(|&(column, value)| Some((column, value.filter(|v| !v.is_finite())?)));
-    match found {
-        Some((column, found)) => Err(PlotError::NotFinite { path: path.to_owned(), row, column, found }),
-        None => Ok(()),
+    coordinates: impl Fn(&R) -> Vec<Coordinate>,
+) -> Result<Vec<R>, PlotError> {
+    let rows: Vec<R> = read_csv(path)?;
+    if rows.is_empty() {
+        return Err(PlotError::Empty { path: path.to_owned() });
+    }
+    let bad = rows.iter().zip(1..).find_map(|(row, number)| {
+        let nowhere = |(column, value): Coordinate| Some((column, value.filter(|value| !value.is_finite())?));
+        coordinates(row).into_iter().find_map(nowhere).map(|(column, found)| (number, column, found))
+    });
+    match bad {
+        Some((row, column, found)) => Err(PlotError::NotFinite { path: path.to_owned(), row, column, found }),
+        None => Ok(rows),
     }
 }
