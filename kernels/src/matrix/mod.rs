@@ -3,8 +3,9 @@
 //! [`multiply`] is the engine's. [`multiply_few`] streams weights past a few rows, [`multiply_many`] gives many
 //! rows to the engine; both take weights in the type that they are held in.
 
-use std::mem::MaybeUninit;
+use std::ops::Range;
 
+mod columns;
 mod few;
 mod lanes;
 mod panels;
@@ -62,6 +63,11 @@ impl<'a> Matrix<'a> {
         &self.data[row * self.row_stride..][..self.cols]
     }
 
+    /// Consecutive rows of a matrix that is not transposed.
+    fn some_rows(self, rows: Range<usize>) -> Self {
+        Self::new(&self.data[rows.start * self.row_stride..], rows.len(), self.cols, self.row_stride)
+    }
+
     /// The same elements, rows and columns exchanged.
     pub fn transposed(self) -> Self {
         let Self { data, rows, cols, row_stride, col_stride } = self;
@@ -69,15 +75,20 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// How many rows a product of `cols` columns needs for a row not to depend on their number.
+/// How many rows a product with `cols` columns of sums over `width` needs for a row not to depend on their number.
 ///
-/// The engine sums in another order for a single row, and when the product has at most 256 elements.
-pub fn stable_rows(cols: usize) -> usize {
-    (SMALL_PRODUCT / cols.max(1) + 1).max(2)
+/// The engine sums in another order for a single row, and when the product has at most 256 elements; sums over more
+/// than 512 it cuts at other places when the product has at most 64 rows and 64 columns.
+pub fn stable_rows(cols: usize, width: usize) -> usize {
+    let blocks = if cols <= columns::SMALL && width > SHORT_SUM { columns::SMALL + 1 } else { 2 };
+    (SMALL_PRODUCT / cols.max(1) + 1).max(blocks)
 }
 
 /// Elements of the largest product that the engine computes element by element.
 const SMALL_PRODUCT: usize = 256;
+
+/// Length of a sum that the engine never cuts.
+const SHORT_SUM: usize = 512;
 
 /// `out = a · b`, or `out += a · b`, on the calling thread; rows of `out` are `stride` apart.
 ///
@@ -87,41 +98,32 @@ const SMALL_PRODUCT: usize = 256;
 /// # Panics
 /// If the inner sizes differ or `out` is too short.
 pub fn multiply(out: &mut [f32], stride: usize, accumulate: bool, a: Matrix<'_>, b: Matrix<'_>) {
-    let len = out.len();
-    // SAFETY: f32 and `MaybeUninit<f32>` have one layout, and the engine writes initialized values only.
-    let out = unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<MaybeUninit<f32>>(), len) };
-    // SAFETY: what is read, if anything, was initialized.
-    unsafe { multiply_with(out, stride, accumulate, a, b, gemm::Parallelism::None) };
-}
-
-/// Writes the first `b.cols` elements of each of `a.rows` rows of `out`, and touches no others.
-///
-/// # Safety
-/// With `accumulate` those elements are initialized.
-unsafe fn multiply_with(
-    out: &mut [MaybeUninit<f32>],
-    stride: usize,
-    accumulate: bool,
-    a: Matrix<'_>,
-    b: Matrix<'_>,
-    threads: gemm::Parallelism,
-) {
     assert_eq!(a.cols, b.rows, "inner sizes of a product");
     if a.rows == 0 || b.cols == 0 {
         return;
     }
     let needed = (a.rows - 1).checked_mul(stride).and_then(|rows| rows.checked_add(b.cols));
     assert!(stride >= b.cols && needed.is_some_and(|needed| out.len() >= needed), "room for the product");
+    // SAFETY: `out` has room for the product, is initialized, and is borrowed for it alone.
+    unsafe { engine(out.as_mut_ptr(), stride, accumulate, a, b) };
+}
+
+/// The one call of the engine. Writes the first `b.cols` elements of each of `a.rows` rows, and touches no others.
+///
+/// # Safety
+/// `out` points to room for these elements, which nothing else reads or writes meanwhile; with `accumulate` they are
+/// initialized.
+unsafe fn engine(out: *mut f32, stride: usize, accumulate: bool, a: Matrix<'_>, b: Matrix<'_>) {
+    assert_eq!(a.cols, b.rows, "inner sizes of a product");
     let beta = if accumulate { 1.0 } else { 0.0 };
-    // SAFETY: `Matrix::new` and the asserts above keep every index that m, n, k and the strides can form
-    // inside the three buffers, and `out` is borrowed mutably, so it overlaps neither input. Without `accumulate`
-    // the engine is told not to read `out`.
+    // SAFETY: `Matrix::new` keeps every index that m, n, k and the strides can form inside the two inputs; the caller
+    // answers for `out`, which the engine is told not to read unless it accumulates.
     unsafe {
         gemm::gemm(
             a.rows,
             b.cols,
             a.cols,
-            out.as_mut_ptr().cast::<f32>(),
+            out,
             1,
             stride as isize,
             accumulate,
@@ -136,7 +138,7 @@ unsafe fn multiply_with(
             false,
             false,
             false,
-            threads,
+            gemm::Parallelism::None,
         );
     }
 }
@@ -168,7 +170,7 @@ mod tests {
             out
         };
         let all = product(40);
-        for rows in stable_rows(24)..40 {
+        for rows in stable_rows(24, 300)..40 {
             assert_eq!(product(rows), all[..rows * 24], "{rows} rows");
         }
     }

@@ -1,11 +1,9 @@
 //! Products of many rows through the engine, panel by panel where the weights are not held as f32.
 
-use std::mem::MaybeUninit;
-
 use rayon::prelude::*;
 
 use super::weights::Weights;
-use super::{Matrix, multiply_with};
+use super::{Matrix, columns};
 
 /// Weights that are f32 at one time, 16 MiB of them.
 const PANEL: usize = 1 << 22;
@@ -70,22 +68,10 @@ impl<'a> Product<'a> {
 
     /// The columns behind those that are computed, from their rows of the weights.
     fn columns(&mut self, weight: &[f32]) {
-        let (width, threads) = (self.x.cols, gemm::Parallelism::Rayon(0));
-        let weight = Matrix::new(weight, weight.len() / width, width, width).transposed();
-        let columns = self.computed..self.computed + weight.cols;
-        self.computed = columns.end;
-        assert!(self.computed <= self.stride, "no more columns than the product has");
-        if self.x.rows == 0 || columns.is_empty() {
-            return;
-        }
-        let out = self.out.spare_capacity_mut();
-        // For a single row or column the engine takes a slice of numbers on what it is about to write.
-        if self.x.rows == 1 || columns.len() == 1 {
-            (0..self.x.rows)
-                .for_each(|row| out[row * self.stride..][columns.clone()].fill(MaybeUninit::new(0.0)));
-        }
-        // SAFETY: nothing is read that is not initialized, since nothing is accumulated.
-        unsafe { multiply_with(&mut out[columns.start..], self.stride, false, self.x, weight, threads) };
+        let width = self.x.cols;
+        let weight = Matrix::new(weight, weight.len() / width, width, width);
+        columns::fill(self.out.spare_capacity_mut(), self.stride, self.computed, self.x, weight);
+        self.computed += weight.rows;
     }
 
     fn done(mut self) -> Vec<f32> {

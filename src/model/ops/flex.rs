@@ -64,7 +64,7 @@ fn on_slices(x: Tensor<Flex, 2>, weight: Weights<'_>, batch: Batch) -> Tensor<Fl
 fn multiply_padded(x: Matrix<'_>, weight: Weights<'_>) -> Vec<f32> {
     let (rows, width) = (x.rows(), x.columns());
     let n = weight.len() / width;
-    let stable = stable_rows(n);
+    let stable = stable_rows(n, width);
     if rows >= stable {
         return multiply_many(x, weight);
     }

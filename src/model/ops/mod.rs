@@ -94,7 +94,7 @@ pub trait DecoderBackend: Backend<FloatElem = f32> {
 /// many come with it, such a product is filled up with rows of zeros.
 fn engine_product<B: Backend>(x: Tensor<B, 2>, weight: Tensor<B, 2>) -> Tensor<B, 2> {
     let [rows, width] = x.dims();
-    let missing = stable_rows(weight.dims()[0]).saturating_sub(rows);
+    let missing = stable_rows(weight.dims()[0], width).saturating_sub(rows);
     let x = match missing {
         0 => x,
         _ => Tensor::cat(vec![x.clone(), Tensor::zeros([missing, width], &x.device())], 0),
