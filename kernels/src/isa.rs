@@ -48,7 +48,7 @@ pub(crate) trait Isa: Copy {
     /// From half precision in memory.
     fn load_half(self, from: &[f16; LANES]) -> Self::F;
     /// Asks for the cache line of an address, which need not be readable.
-    fn prefetch(self, at: *const u32);
+    fn prefetch(self, at: *const u8);
     /// Words from memory.
     fn load_words(self, from: &[u32; LANES]) -> Self::U;
     /// `words & mask`, as the integers that these bits are; the sign bit must not be among them.
@@ -154,7 +154,7 @@ impl Isa for Portable {
         from.map(f16::to_f32)
     }
     #[inline(always)]
-    fn prefetch(self, _at: *const u32) {}
+    fn prefetch(self, _at: *const u8) {}
     #[inline(always)]
     fn load_words(self, from: &[u32; LANES]) -> Self::U {
         *from
@@ -271,7 +271,7 @@ mod x86 {
             unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) }
         }
         #[inline(always)]
-        fn prefetch(self, at: *const u32) {
+        fn prefetch(self, at: *const u8) {
             // SAFETY: see above; a prefetch touches nothing.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
         }
@@ -355,7 +355,7 @@ mod x86 {
             }
         }
         #[inline(always)]
-        fn prefetch(self, at: *const u32) {
+        fn prefetch(self, at: *const u8) {
             // SAFETY: see above; a prefetch touches nothing.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
         }

@@ -164,14 +164,19 @@ impl PackedHead {
         &self.slabs[tiles.start / per_slab].units[first * units..(first + tiles.len()) * units]
     }
 
-    /// Asks for the units of some tiles, as far as there are any.
+    /// Asks for the units and the metadata of some tiles, as far as there are any.
+    ///
+    /// A core waits for no more than a dozen lines at a time: ask for a few, and compute meanwhile.
     #[inline(always)]
     pub(super) fn prefetch<I: Isa>(&self, isa: I, tiles: Range<usize>) {
         let there = self.len.div_ceil(self.layout.tile_tokens());
         for tiles in self.stretches(tiles.start.min(there)..tiles.end.min(there)) {
+            let (first, last) = (self.metadata_of(tiles.start), self.metadata_of(tiles.end - 1));
             for unit in self.units(tiles) {
-                isa.prefetch(unit.as_ptr());
+                isa.prefetch(unit.as_ptr().cast());
             }
+            let (metadata, at) = self.metadata_at(first);
+            metadata.prefetch(isa, at..at + (last + 1 - first) * self.layout.meta_len());
         }
     }
 
@@ -183,11 +188,17 @@ impl PackedHead {
     /// One [such stretch](Self::metadata_of) as f32: all first numbers, then all second ones.
     #[inline(always)]
     pub(super) fn read_metadata<I: Isa>(&self, isa: I, index: usize, out: &mut [f32]) {
+        let (metadata, at) = self.metadata_at(index);
+        metadata.read(isa, at, out);
+    }
+
+    /// The metadata of the slab that holds one such stretch, and where it begins there.
+    #[inline(always)]
+    fn metadata_at(&self, index: usize) -> (&Numbers, usize) {
         let layout = &self.layout;
         let token = index * layout.meta_tokens();
         let (slab, token) = (token / layout.slab_tokens(), token % layout.slab_tokens());
-        let at = token / layout.meta_tokens() * layout.meta_len();
-        self.slabs[slab].metadata.read(isa, at, out);
+        (&self.slabs[slab].metadata, token / layout.meta_tokens() * layout.meta_len())
     }
 
     /// What the codes of some tokens stand for, bit for bit what [`Codec::decode`](crate::codec::Codec::decode)
@@ -303,6 +314,16 @@ impl Slab {
     }
 }
 
+/// Bytes that come from memory together.
+const LINE: usize = 64;
+
+#[inline(always)]
+fn prefetch<I: Isa, T>(isa: I, numbers: &[T]) {
+    for line in numbers.chunks(LINE / size_of::<T>()) {
+        isa.prefetch(line.as_ptr().cast());
+    }
+}
+
 impl Numbers {
     fn bytes(&self) -> usize {
         match self {
@@ -322,6 +343,15 @@ impl Numbers {
                 numbers[at] = meta.first;
                 numbers[at + apart] = meta.second;
             }
+        }
+    }
+
+    /// Asks for the cache lines of some numbers.
+    #[inline(always)]
+    fn prefetch<I: Isa>(&self, isa: I, range: Range<usize>) {
+        match self {
+            Self::F16(numbers) => prefetch(isa, &numbers[range]),
+            Self::F32(numbers) => prefetch(isa, &numbers[range]),
         }
     }
 

@@ -124,9 +124,7 @@ impl<const H: usize> Online<H> {
     ) {
         let layout = keys.layout();
         let (size, width) = (layout.tile_tokens(), layout.columns() * LANES);
-        let all = keys.tiles(tokens.clone());
-        keys.prefetch(isa, all.end..all.end + all.len());
-        for tiles in keys.stretches(all) {
+        for tiles in keys.stretches(keys.tiles(tokens.clone())) {
             let stride = tiles.len() * width;
             self.buffer.resize(H * stride, 0.0);
             match &self.key_query {
@@ -216,9 +214,7 @@ impl<const H: usize> Online<H> {
         }
         let (Some(packed), false) = (values.packed, parts.coded.is_empty()) else { return };
         let size = packed.layout().tile_tokens();
-        let all = packed.tiles(parts.coded.clone());
-        packed.prefetch(isa, all.end..all.end + all.len());
-        for tiles in packed.stretches(all) {
+        for tiles in packed.stretches(packed.tiles(parts.coded.clone())) {
             let stride = tiles.len() * size;
             let first = tiles.start * size;
             let (from, to) = (parts.coded.start.max(first), parts.coded.end.min(first + stride));

@@ -60,6 +60,7 @@ pub(super) fn weigh<I: Isa, const H: usize>(
     let per_turn = if layout.planes().len() == 1 { tiles.len() } else { 1 };
     let tokens = per_turn * layout.tile_tokens();
     scratch.folded.resize(H * tokens, 0.0);
+    let mut ahead = Ahead::new(layout, &tiles, tiles.len() / per_turn);
     for (turn, units) in units.chunks_exact(per_turn * layout.tile_units()).enumerate() {
         let weights =
             Weights { data: weights, at: turn * tokens, stride: tiles.len() * layout.tile_tokens() };
@@ -71,6 +72,7 @@ pub(super) fn weigh<I: Isa, const H: usize>(
                 let units = &units[plane.first..];
                 let mut first = columns.start;
                 while first < columns.end {
+                    values.prefetch(isa, ahead.next());
                     let strips = Strips { plane: plane.of_tiles(per_turn), units, first };
                     first += match columns.end - first {
                         1 => columns_sum::<I, H, 1>(isa, strips, scratch, out),
@@ -79,6 +81,33 @@ pub(super) fn weigh<I: Isa, const H: usize>(
                 }
             }
         }
+    }
+}
+
+/// The tiles behind a stretch, a few for each time that its own are worked on.
+struct Ahead {
+    first: usize,
+    tiles: usize,
+    times: usize,
+    time: usize,
+}
+
+impl Ahead {
+    fn new(layout: &Layout, tiles: &Range<usize>, turns: usize) -> Self {
+        let columns = |group| {
+            let channels = layout.channels(group);
+            channels.end.div_ceil(LANES) - channels.start / LANES
+        };
+        let strips: usize = (0..layout.channel_groups()).map(|group| columns(group).div_ceil(2)).sum();
+        let times = turns * strips * layout.planes().len();
+        Self { first: tiles.end, tiles: tiles.len(), times, time: 0 }
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> Range<usize> {
+        let at = |time| self.first + self.tiles * time / self.times;
+        self.time += 1;
+        at(self.time - 1)..at(self.time)
     }
 }
 
