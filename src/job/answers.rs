@@ -52,6 +52,9 @@ pub enum Combine {
     Mean,
     /// The greatest of their losses.
     Worst,
+    /// Nothing: each is an objective of its own, and the front is over bits and all of them. A map is chosen by its
+    /// worst task.
+    Each,
 }
 
 /// Questions of a task, split by split.

@@ -8,7 +8,7 @@ use crate::search::Algorithm;
 use crate::tasks::{DocumentCounts, TASKS, TaskError};
 use crate::trace::TraceParams;
 
-use super::answers::{AnswersSpec, ItemCounts, Questions};
+use super::answers::{AnswersSpec, Combine, ItemCounts, Questions};
 use super::error::JobError;
 use super::fields::join;
 use super::search_space::{Pairs, SearchSpace};
@@ -30,7 +30,8 @@ impl Job {
         let found = model
             .or_else(|| trace(&self.trace))
             .or_else(|| search(&self.search))
-            .or_else(|| answers(self.search.objective, self.answers.as_ref()));
+            .or_else(|| answers(self.search.objective, self.answers.as_ref()))
+            .or_else(|| evaluations_of_each(&self.search, self.answers.as_ref()));
         refuse(path, "", found)
     }
 }
@@ -111,6 +112,16 @@ fn answers(objective: Objective, answers: Option<&AnswersSpec>) -> Found {
         .or_else(|| at_least_one("answers.items.test", test as usize))
         .or_else(|| at_least_one("answers.block", answers.block))
         .or_else(|| within("answers.lanes", answers.lanes, MAX_BATCH))
+}
+
+/// Where every task is an objective, each has a search of its own, and so has the worst of them.
+fn evaluations_of_each(search: &SearchSpec, answers: Option<&AnswersSpec>) -> Found {
+    let answers = answers.filter(|answers| answers.combine == Combine::Each)?;
+    let (found, least) = (search.evaluations, answers.tasks.len() + 1);
+    let message = format!(
+        "is {found}, expected {least} or more: `combine: each` searches once a task and once for all"
+    );
+    (found < least).then(|| wrong("search.evaluations", &message))
 }
 
 fn questions_of(questions: &Questions, answers: &AnswersSpec) -> Found {

@@ -37,7 +37,7 @@ pub use flip::{Continued, FlipExample, FlipOrigin};
 pub use precision_file::{ObjectiveRecord, PrecisionFile, Provenance};
 pub use rows::{
     Among, EvaluationKind, EvaluationRow, HeadRow, ParetoRow, PositionMode, PositionRow, PromptRow, Role,
-    SensitivityRow,
+    SensitivityRow, TaskLossRow,
 };
 pub use run_record::{ModelRecord, RunRecord, StageRecord, utc};
 pub use space_file::SpaceFile;

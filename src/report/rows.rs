@@ -144,6 +144,20 @@ pub struct EvaluationRow {
     pub loss: f64,
 }
 
+/// `task-losses.csv`: what one map loses in one task, where every task is an objective of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskLossRow {
+    /// The map.
+    #[serde(with = "map_text")]
+    pub map: PrecisionMap,
+    /// Mean code width.
+    pub equivalent_bits: f64,
+    /// The task; those of one map stand in the order of the job.
+    pub task: String,
+    /// Score lost on the search split, plus a tie-break of less than one answer.
+    pub loss: f64,
+}
+
 /// Why a configuration was evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -182,6 +196,27 @@ pub struct ParetoRow {
     pub test_low: Option<f64>,
     /// Upper end of its 95 % interval.
     pub test_high: Option<f64>,
+}
+
+#[cfg(test)]
+impl EvaluationRow {
+    /// A row for tests, of a map as text; the rest is to be set or of no interest.
+    pub(crate) fn made(map: &str) -> Self {
+        Self {
+            index: 0,
+            key: map.to_owned(),
+            kind: EvaluationKind::Search,
+            genome: Vec::new(),
+            map: super::text::parse_map(map).expect("a map"),
+            equivalent_bits: 8.0,
+            storage_bits: 9.0,
+            cache_bytes: 1,
+            flips: 0.0,
+            kl: 0.0,
+            nll: 0.0,
+            loss: 0.0,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,12 +3,24 @@
 /// The only definition of dominance in kvtune. Equal points do not dominate each other; a point with a NaN
 /// neither dominates nor is dominated.
 pub fn dominates(a: (f64, f64), b: (f64, f64)) -> bool {
-    a.0 <= b.0 && a.1 <= b.1 && (a.0 < b.0 || a.1 < b.1)
+    dominates_over(&[a.0, a.1], &[b.0, b.1])
+}
+
+/// The same over any number of axes, of which both points have as many.
+pub fn dominates_over(a: &[f64], b: &[f64]) -> bool {
+    debug_assert_eq!(a.len(), b.len(), "axes");
+    a.iter().zip(b).all(|(a, b)| a <= b) && a.iter().zip(b).any(|(a, b)| a < b)
 }
 
 /// Indices of the points that no other point dominates, in the order given; equal points all stay.
 pub fn pareto_indices(points: &[(f64, f64)]) -> Vec<usize> {
     let undominated = |&index: &usize| !points.iter().any(|&other| dominates(other, points[index]));
+    (0..points.len()).filter(undominated).collect()
+}
+
+/// The same over any number of axes.
+pub fn pareto_indices_over(points: &[Vec<f64>]) -> Vec<usize> {
+    let undominated = |&index: &usize| !points.iter().any(|other| dominates_over(other, &points[index]));
     (0..points.len()).filter(undominated).collect()
 }
 
@@ -43,6 +55,15 @@ mod tests {
         assert!(!dominates((1.0, 2.0), (1.0, 2.0)));
         assert!(!dominates((1.0, 2.0), (2.0, 1.0)));
         assert!(!dominates((f64::NAN, 2.0), (2.0, 3.0)));
+    }
+
+    #[test]
+    fn of_three_axes_one_that_is_better_keeps_a_point_on_the_front() {
+        assert!(dominates_over(&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.5]));
+        assert!(!dominates_over(&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0]));
+        assert!(!dominates_over(&[1.0, f64::NAN, 3.0], &[1.0, 2.0, 3.5]));
+        let points = [vec![1.0, 3.0, 3.0], vec![2.0, 3.0, 2.0], vec![2.0, 3.0, 3.0]];
+        assert_eq!(pareto_indices_over(&points), [0, 1]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod partition;
 mod prune;
 
 pub use cluster::{Clustering, LayerErrors, cluster};
-pub use dominance::{dominates, hypervolume, pareto_indices};
+pub use dominance::{dominates, dominates_over, hypervolume, pareto_indices, pareto_indices_over};
 pub use genome::{Genome, GenomeError};
 pub use groups::{LayerGroup, Space, SpaceSize};
 pub use params::{ClusterParams, ClusterParamsError, ClusterValidParams, GroupRange, Noise};

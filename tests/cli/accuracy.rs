@@ -72,6 +72,76 @@ fn threads_lanes_and_kept_answers_change_no_result() {
     same("two");
 }
 
+/// Two tasks, each an objective of its own.
+fn each(folder: &Path) {
+    let row = |i: usize| format!("Who of {i}?,e{i},f{i},g{i},h{i},{}\n", ["A", "B", "C", "D"][i * 5 % 4]);
+    let questions: String = (0..60).map(row).collect();
+    std::fs::write(folder.join("people_test.csv"), questions).expect("written");
+}
+
+const EACH: &str = "tasks: [{task: mmlu, data: law_test.csv}, {task: mmlu, data: people_test.csv}], \
+                    combine: each, items: {search: 12, select: 12, test: 12}";
+
+#[test]
+fn of_several_objectives_the_front_keeps_what_is_best_in_one() {
+    let folder = job(EACH);
+    each(folder.path());
+    let shown = calibrate(folder.path(), &["-j", "1", "-o", "one"]);
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    assert!(calibrate(folder.path(), &["-j", "2", "-o", "two"]).starts_with("exit 0"));
+    for file in ["evaluations.csv", "task-losses.csv", "pareto.csv", "precision.yaml"] {
+        assert_eq!(
+            read(folder.path(), &format!("one/{file}")),
+            read(folder.path(), &format!("two/{file}")),
+            "{file}"
+        );
+    }
+    let columns = |file: &str, wanted: [&str; 3]| -> Vec<[String; 3]> {
+        let text = read(folder.path(), file);
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let headers = reader.headers().expect("a header").clone();
+        let places = wanted.map(|name| headers.iter().position(|header| header == name).expect("a column"));
+        reader
+            .records()
+            .map(|row| row.expect("a row"))
+            .map(|row| places.map(|at| row[at].to_owned()))
+            .collect()
+    };
+    let mut points = std::collections::BTreeMap::<String, Vec<f64>>::new();
+    for [map, bits, loss] in columns("one/task-losses.csv", ["map", "equivalent_bits", "loss"]) {
+        let point = points.entry(map).or_insert_with(|| vec![bits.parse().expect("bits")]);
+        point.push(loss.parse().expect("a loss"));
+    }
+    assert!(points.values().all(|point| point.len() == 3), "bits and two losses: {points:?}");
+    let mut front: Vec<String> = columns("one/pareto.csv", ["map", "role", "search_loss"])
+        .into_iter()
+        .filter(|[_, role, _]| role != "uniform")
+        .map(|[map, ..]| map)
+        .collect();
+    front.sort();
+    let beaten = |a: &Vec<f64>| {
+        let beats = |b: &&Vec<f64>| a != *b && b.iter().zip(a).all(|(b, a)| b <= a);
+        points.values().find(beats).is_some()
+    };
+    let expected: Vec<String> =
+        points.iter().filter(|(_, point)| !beaten(point)).map(|(map, _)| map.clone()).collect();
+    assert_eq!(front, expected);
+}
+
+#[test]
+fn a_budget_below_one_evaluation_a_search_is_refused() {
+    let folder = job(EACH);
+    each(folder.path());
+    let scarce = read(folder.path(), "job.yaml").replace("evaluations: 20", "evaluations: 2");
+    std::fs::write(folder.path().join("job.yaml"), scarce).expect("written");
+    insta::assert_snapshot!(calibrate(folder.path(), &[]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `job.yaml`: field `search.evaluations`: is 2, expected 3 or more: `combine: each` searches once a task and once for all
+    ");
+}
+
 #[test]
 fn a_job_that_says_only_half_is_refused() {
     let folder = job("tasks: []");

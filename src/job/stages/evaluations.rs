@@ -10,6 +10,7 @@ use super::costs::Costs;
 use super::exam::Exam;
 use super::ledger::{hex, numerics, start_over};
 use super::session::Session;
+use super::several::{self, TaskLosses};
 use crate::model::DecoderBackend;
 use crate::precision::PrecisionMap;
 use crate::report::{EvaluationKind, EvaluationRow, read_csv, write_csv};
@@ -30,6 +31,8 @@ pub(super) struct Evaluations<'a, B: DecoderBackend> {
     path: PathBuf,
     known: BTreeMap<String, EvaluationRow>,
     rows: Vec<EvaluationRow>,
+    /// Where every task is an objective of its own.
+    tasks: Option<TaskLosses>,
 }
 
 impl<'a, B: DecoderBackend> Evaluations<'a, B> {
@@ -53,7 +56,8 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
         if let Some(exam) = &exam {
             inputs += &exam.content_key();
         }
-        Ok(Self { session, scorer, exam, costs, inputs, path, known, rows: Vec::new() })
+        let tasks = several::are_objectives(session).then(TaskLosses::default);
+        Ok(Self { session, scorer, exam, costs, inputs, path, known, rows: Vec::new(), tasks })
     }
 
     fn key(&self, map: &PrecisionMap) -> String {
@@ -69,7 +73,7 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
         kind: EvaluationKind,
         asked: &[(Vec<usize>, PrecisionMap)],
     ) -> Result<Vec<EvaluationRow>, StageError> {
-        let first = self.rows.len();
+        let mut asked_rows = Vec::new();
         for chunk in asked.chunks(BETWEEN_WRITES) {
             let known = |map: &PrecisionMap| self.known.contains_key(&self.key(map));
             let open: Vec<PrecisionMap> =
@@ -87,14 +91,18 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
             self.mark(chunk)?;
             for (genome, map) in chunk {
                 let row = self.known.get(&self.key(map)).expect("known from before, or scored above").clone();
-                let index = self.rows.len();
-                self.rows.push(EvaluationRow { index, kind, genome: genome.clone(), ..row });
+                let row = EvaluationRow { index: self.rows.len(), kind, genome: genome.clone(), ..row };
+                asked_rows.push(row.clone());
+                // Searches that share what is known ask for the same maps.
+                if !self.rows.iter().any(|known| known.kind == kind && known.key == row.key) {
+                    self.rows.push(row);
+                }
             }
             if !open.is_empty() {
                 self.save()?;
             }
         }
-        Ok(self.rows[first..].to_vec())
+        Ok(asked_rows)
     }
 
     /// Steps of one map that the observer hears of.
@@ -109,14 +117,24 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
         let maps: Vec<(f64, PrecisionMap)> =
             chunk.iter().map(|(_, map)| (self.costs.of(map).equivalent_bits, map.clone())).collect();
         let marks = exam.race(&maps)?;
-        let losses: Vec<f64> = marks.iter().map(|marks| exam.loss(marks)).collect();
+        let losses: Vec<(f64, Vec<f64>)> =
+            marks.iter().map(|marks| (exam.loss(marks), exam.task_losses(marks))).collect();
         let questions = exam.len();
-        for ((_, map), loss) in chunk.iter().zip(losses) {
+        for ((_, map), (loss, of_tasks)) in chunk.iter().zip(losses) {
             let key = self.key(map);
             let row = self.known.get_mut(&key).expect("scored above, or known from before");
-            row.loss = loss + tie_break(row.nll, questions);
+            let tie = tie_break(row.nll, questions);
+            row.loss = loss + tie;
+            if let Some(tasks) = &mut self.tasks {
+                tasks.insert(row, of_tasks.into_iter().map(|loss| loss + tie).collect());
+            }
         }
         Ok(())
+    }
+
+    /// What maps lose in each task, where every task is an objective of its own.
+    pub(super) fn tasks(&self) -> Option<&TaskLosses> {
+        self.tasks.as_ref()
     }
 
     /// Writes the rows asked for, then those of an earlier run that were not asked for yet.
@@ -127,10 +145,16 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
         Ok(write_csv(&self.path, &rows)?)
     }
 
+    /// The rows that the searches asked for.
+    pub(super) fn searched(&self) -> impl Iterator<Item = &EvaluationRow> {
+        self.rows.iter().filter(|row| row.kind == EvaluationKind::Search)
+    }
+
     /// Writes the rows that were asked for and nothing else.
-    pub(super) fn finish(&self) -> Result<PathBuf, StageError> {
+    pub(super) fn finish(&self) -> Result<Vec<PathBuf>, StageError> {
         write_csv(&self.path, &self.rows)?;
-        Ok(self.path.clone())
+        let tasks = self.tasks.as_ref().map(|tasks| tasks.write(self.session, self.searched()));
+        Ok([self.path.clone()].into_iter().chain(tasks.transpose()?).collect())
     }
 
     fn row(&self, map: &PrecisionMap, tally: &Tally) -> EvaluationRow {

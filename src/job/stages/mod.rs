@@ -19,6 +19,7 @@ mod search;
 mod select;
 mod sensitivity;
 mod session;
+mod several;
 mod space;
 mod trace;
 mod windows;

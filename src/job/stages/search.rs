@@ -4,7 +4,7 @@ use super::exam::Exam;
 use super::ledger::Ledger;
 use super::sensitivity::driving_error;
 use super::session::Session;
-use super::{Outcome, StageError, space};
+use super::{Outcome, StageError, several, space};
 use crate::job::SeedTable;
 use crate::model::{Decoder, DecoderBackend, ModelError};
 use crate::precision::{PrecisionMap, PrecisionPair};
@@ -48,6 +48,15 @@ pub(super) fn exam<'a, B: DecoderBackend>(
     spec.map(|spec| Exam::open(session, spec, decoder, split)).transpose()
 }
 
+/// Which loss a search minimizes.
+#[derive(Clone, Copy, Debug)]
+enum View {
+    /// That of the row.
+    Loss,
+    /// That in one task.
+    Task(usize),
+}
+
 struct Driver<'a, B: DecoderBackend> {
     session: &'a Session<'a>,
     space: Space,
@@ -66,19 +75,23 @@ impl<B: DecoderBackend> Driver<'_, B> {
         observer.begin("search", ((uniform.len() + charged + budget) * steps) as u64, "documents");
         self.evaluations.evaluate(EvaluationKind::Uniform, &uniform)?;
         let table = self.table(&isolated)?;
-        let options = SearchOptions {
-            evaluations: budget,
-            seed: spec.seed,
-            table,
-            uniform: true,
-            ..SearchOptions::default()
-        };
-        let mut search = Search::new(self.problem.clone(), spec.algorithm, &options)?;
-        self.drive(&mut search)?;
-        let path = self.evaluations.finish()?;
-        let front = search.archive().len();
-        let evaluated = counted(search.evaluated() + charged, "evaluation");
-        let front = counted(front, "map");
+        let views = self.views(budget)?;
+        for (&view, budget) in views.iter().zip(several::shares(budget, views.len())) {
+            let options = SearchOptions {
+                evaluations: budget,
+                seed: spec.seed,
+                table: table.clone(),
+                uniform: true,
+                ..SearchOptions::default()
+            };
+            let mut search = Search::new(self.problem.clone(), spec.algorithm, &options)?;
+            self.drive(&mut search, view)?;
+        }
+        let files = self.evaluations.finish()?;
+        let searched: Vec<EvaluationRow> = self.evaluations.searched().cloned().collect();
+        let evaluated = counted(searched.len() + charged, "evaluation");
+        let tasks = self.evaluations.tasks().cloned().unwrap_or_default();
+        let front = counted(tasks.front(searched).len(), "map");
         observer.end(&format!("{evaluated}, {front} on the front"));
         let told = match charged {
             0 => String::new(),
@@ -88,11 +101,31 @@ impl<B: DecoderBackend> Driver<'_, B> {
             "{} by {}: {evaluated}{told}; {front} on the front",
             self.session.job.search.objective, spec.algorithm
         );
-        Ok(Outcome { files: vec![path], summary: vec![summary] })
+        Ok(Outcome { files, summary: vec![summary] })
+    }
+
+    /// What is searched for in turn: the loss; or that of each task, and last the worst of them, so that maps between
+    /// the ends of the front are found as well. **Ours.**
+    fn views(&self, budget: usize) -> Result<Vec<View>, StageError> {
+        let tasks = self.session.job.answers.iter().filter(|_| several::are_objectives(self.session));
+        let of_tasks = (0..tasks.map(|spec| spec.tasks.len()).sum()).map(View::Task);
+        let views: Vec<View> = of_tasks.chain([View::Loss]).collect();
+        match views.len() <= budget {
+            true => Ok(views),
+            false => Err(StageError::Unmet {
+                message: format!(
+                    "{budget} evaluations for {} searches: one a task and one for all",
+                    views.len()
+                ),
+                hint: Some(
+                    "raise `search.evaluations`, or combine tasks by their mean or their worst".into(),
+                ),
+            }),
+        }
     }
 
     /// Asks, evaluates, tells, until the search is done. Rows of an interrupted run answer at once.
-    fn drive(&mut self, search: &mut Search) -> Result<(), StageError> {
+    fn drive(&mut self, search: &mut Search, view: View) -> Result<(), StageError> {
         loop {
             let batch = search.ask();
             if batch.is_empty() {
@@ -102,9 +135,18 @@ impl<B: DecoderBackend> Driver<'_, B> {
                 batch.iter().map(|genome| (genome.choices().to_vec(), self.map(genome))).collect();
             let rows = self.evaluations.evaluate(EvaluationKind::Search, &asked)?;
             let told: Vec<(Genome, Objectives)> =
-                batch.into_iter().zip(rows.iter().map(objectives)).collect();
+                batch.into_iter().zip(rows.iter().map(|row| self.objectives(row, view))).collect();
             search.tell(&told);
         }
+    }
+
+    fn objectives(&self, row: &EvaluationRow, view: View) -> Objectives {
+        let of_task = |task| self.evaluations.tasks().and_then(|tasks| tasks.of(row, task));
+        let loss = match view {
+            View::Loss => row.loss,
+            View::Task(task) => of_task(task).expect("an evaluated map is marked in every task"),
+        };
+        Objectives { bits: row.equivalent_bits, loss }
     }
 
     fn map(&self, genome: &Genome) -> PrecisionMap {
@@ -184,10 +226,6 @@ impl<B: DecoderBackend> Driver<'_, B> {
         };
         Ok(self.space.groups().iter().map(of_group).collect())
     }
-}
-
-fn objectives(row: &EvaluationRow) -> Objectives {
-    Objectives { bits: row.equivalent_bits, loss: row.loss }
 }
 
 /// The space with the job's limits.

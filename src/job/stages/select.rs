@@ -3,6 +3,7 @@ use super::costs::Costs;
 use super::exam::Exam;
 use super::ledger::Ledger;
 use super::session::Session;
+use super::several::TaskLosses;
 use super::{Outcome, StageError, search};
 use crate::model::{Decoder, DecoderBackend, ModelError};
 use crate::precision::{PrecisionMap, StorageBits};
@@ -15,7 +16,6 @@ use crate::score::{Scorer, Tally, simulation};
 use crate::select::{
     BIT_BUDGETS, Bootstrap, Choice, DocumentLoss, Estimate, Scored, best_within, choose, estimate,
 };
-use crate::space::pareto_indices;
 use crate::trace::{Document, Split, Trace};
 
 /// Scores the front on documents that the search did not see, chooses, and writes what the job is for.
@@ -27,7 +27,7 @@ pub(super) fn run<B: DecoderBackend>(
 ) -> Result<Outcome, StageError> {
     let rows: Vec<EvaluationRow> = read_csv(&session.file("evaluations.csv"))?;
     let of_kind = |kind| rows.iter().filter(move |row| row.kind == kind).cloned();
-    let front = front(of_kind(EvaluationKind::Search).collect());
+    let front = TaskLosses::read(session)?.front(of_kind(EvaluationKind::Search).collect());
     let uniform: Vec<EvaluationRow> = of_kind(EvaluationKind::Uniform).collect();
     let judge = Judge { session, decoder, trace, costs: Costs::new(session, ledger) };
     let maps: Vec<&EvaluationRow> = front.iter().chain(&uniform).collect();
@@ -45,15 +45,6 @@ pub(super) fn run<B: DecoderBackend>(
     let verdict = Verdict { front, of_front, uniform, of_uniform, scored, chosen, test };
     let files = judge.write(&verdict)?;
     judge.conclude(&verdict, choice, files)
-}
-
-/// The maps evaluated by the search that no other dominates, fewest bits first.
-fn front(rows: Vec<EvaluationRow>) -> Vec<EvaluationRow> {
-    let points: Vec<(f64, f64)> = rows.iter().map(|row| (row.equivalent_bits, row.loss)).collect();
-    let mut front: Vec<EvaluationRow> =
-        pareto_indices(&points).into_iter().map(|index| rows[index].clone()).collect();
-    front.sort_by(|a, b| a.equivalent_bits.total_cmp(&b.equivalent_bits));
-    front
 }
 
 struct Judge<'a, B: DecoderBackend> {

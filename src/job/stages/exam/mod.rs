@@ -133,14 +133,19 @@ impl<'a, B: DecoderBackend> Exam<'a, B> {
         cheaper.map(|(_, scores)| scores).max_by(|a, b| sum(a).total_cmp(&sum(b))).cloned()
     }
 
-    /// What a map loses against full precision, from −1 to 1: the mean or the worst over tasks.
+    /// What a map loses against full precision, from −1 to 1: the mean over tasks, or the worst.
     pub(super) fn loss(&self, marks: &Marks) -> f64 {
-        let losses = self.by_task(marks).into_iter().filter(|losses| !losses.is_empty());
-        let means: Vec<f64> = losses.map(|losses| losses.iter().sum::<f64>() / losses.len() as f64).collect();
+        let asked = self.by_task(marks).into_iter().filter(|losses| !losses.is_empty());
+        let means: Vec<f64> = asked.map(|losses| mean(&losses)).collect();
         match self.spec.combine {
-            Combine::Mean => means.iter().sum::<f64>() / means.len().max(1) as f64,
-            Combine::Worst => means.into_iter().fold(f64::NEG_INFINITY, f64::max),
+            Combine::Mean => mean(&means),
+            Combine::Worst | Combine::Each => means.into_iter().fold(f64::NEG_INFINITY, f64::max),
         }
+    }
+
+    /// What a map loses in each task; nothing in one of which no question fits.
+    pub(super) fn task_losses(&self, marks: &Marks) -> Vec<f64> {
+        self.by_task(marks).iter().map(|losses| mean(losses)).collect()
     }
 
     /// What each question costs a map, task by task.
@@ -152,13 +157,13 @@ impl<'a, B: DecoderBackend> Exam<'a, B> {
         losses
     }
 
-    /// Losses for intervals, one row a map: one list where the mean counts, one a task where the worst does.
+    /// Losses for intervals, one row a map: one list where the mean counts, else one a task.
     pub(super) fn losses(
         &mut self,
         maps: &[PrecisionMap],
     ) -> Result<Vec<Vec<Vec<DocumentLoss>>>, StageError> {
         let of_map = |losses: Vec<Vec<f64>>| match self.spec.combine {
-            Combine::Worst => losses.iter().map(|losses| documents(losses, 1.0)).collect(),
+            Combine::Worst | Combine::Each => losses.iter().map(|losses| documents(losses, 1.0)).collect(),
             Combine::Mean => vec![pooled(&losses)],
         };
         let scores = self.all(self.spec.cache, maps)?;
@@ -216,6 +221,10 @@ impl<'a, B: DecoderBackend> Exam<'a, B> {
         let scores = |key: &String| self.book.scores(key, self.paper.keys(block.clone()));
         Ok(keys.iter().map(|key| scores(key).expect("asked just now")).collect())
     }
+}
+
+fn mean(losses: &[f64]) -> f64 {
+    losses.iter().sum::<f64>() / losses.len().max(1) as f64
 }
 
 fn documents(losses: &[f64], weight: f64) -> Vec<DocumentLoss> {
