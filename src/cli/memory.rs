@@ -25,19 +25,62 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// `cgroups` is `/proc/self/cgroup`; only version 2 is asked.
-fn group_free(cgroups: &str) -> Option<u64> {
-    let own = cgroups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let folder = Path::new("/sys/fs/cgroup").join(own);
-    let number = |file: &str| std::fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok();
-    let stat = std::fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
-    Some(within(number("memory.max")?, number("memory.current")?, &stat))
+/// Where a version of control groups keeps what it knows of memory.
+struct Groups {
+    root: &'static str,
+    limit: &'static str,
+    used: &'static str,
+    /// Of `memory.stat`: mapped and cached files.
+    files: &'static str,
 }
 
-/// What a limit leaves; mapped and cached files are given up where something else needs the memory.
-fn within(limit: u64, used: u64, stat: &str) -> u64 {
-    let files = stat.lines().find_map(|line| line.strip_prefix("file ")?.trim().parse().ok()).unwrap_or(0);
-    limit.saturating_sub(used.saturating_sub(files))
+const VERSION_1: Groups = Groups {
+    root: "/sys/fs/cgroup/memory",
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    files: "total_cache ",
+};
+const VERSION_2: Groups =
+    Groups { root: "/sys/fs/cgroup", limit: "memory.max", used: "memory.current", files: "file " };
+
+/// What the least of the limits leaves, of the process's groups and those around them; `cgroups` is
+/// `/proc/self/cgroup`.
+fn group_free(cgroups: &str) -> Option<u64> {
+    let [first, second] = own_groups(cgroups);
+    let free = |own: Option<&str>, groups: &Groups| own.and_then(|own| groups.free(own));
+    [free(first, &VERSION_1), free(second, &VERSION_2)].into_iter().flatten().min()
+}
+
+/// The process's groups, of version 1 and of version 2.
+fn own_groups(cgroups: &str) -> [Option<&str>; 2] {
+    fn of_version_1(line: &str) -> Option<&str> {
+        let mut parts = line.splitn(3, ':').skip(1);
+        parts.next()?.split(',').any(|name| name == "memory").then_some(())?;
+        parts.next()
+    }
+    let first = cgroups.lines().find_map(of_version_1);
+    let second = cgroups.lines().find_map(|line| line.strip_prefix("0::"));
+    [first, second].map(|own| own.map(|own| own.trim_start_matches('/')))
+}
+
+impl Groups {
+    /// A container may see its own group as the root, whatever the system calls it: the root is asked too.
+    fn free(&self, own: &str) -> Option<u64> {
+        let of_group = |group: &Path| {
+            let folder = Path::new(self.root).join(group);
+            let read = |file: &str| std::fs::read_to_string(folder.join(file)).ok();
+            let number = |file: &str| read(file)?.trim().parse::<u64>().ok();
+            let stat = read("memory.stat").unwrap_or_default();
+            Some(self.within(number(self.limit)?, number(self.used)?, &stat))
+        };
+        Path::new(own).ancestors().filter_map(of_group).min()
+    }
+
+    /// What a limit leaves; mapped and cached files are given up where something else needs the memory.
+    fn within(&self, limit: u64, used: u64, stat: &str) -> u64 {
+        let files = stat.lines().find_map(|line| line.strip_prefix(self.files)?.trim().parse().ok());
+        limit.saturating_sub(used.saturating_sub(files.unwrap_or(0)))
+    }
 }
 
 /// What a limit of `/proc/self/limits` leaves to a process that holds what its status says.
@@ -61,9 +104,19 @@ mod tests {
 
     #[test]
     fn a_limit_leaves_what_is_not_used_by_more_than_files() {
-        assert_eq!(within(1000, 700, "anon 300\nfile 400\n"), 700);
-        assert_eq!(within(1000, 700, ""), 300);
-        assert_eq!(within(1000, 1700, "file 0\n"), 0);
+        assert_eq!(VERSION_2.within(1000, 700, "anon 300\nfile 400\n"), 700);
+        assert_eq!(VERSION_1.within(1000, 700, "cache 0\ntotal_cache 400\n"), 700);
+        assert_eq!(VERSION_2.within(1000, 700, ""), 300);
+        assert_eq!(VERSION_2.within(1000, 1700, "file 0\n"), 0);
+    }
+
+    /// On a machine with version 1 a limit was not seen, and weights were loaded until the process was killed.
+    #[test]
+    fn groups_of_both_versions_are_found() {
+        let mixed = "5:devices:/\n4:cpu,memory:/jobs/7\n0::/\n";
+        assert_eq!(own_groups(mixed), [Some("jobs/7"), Some("")]);
+        assert_eq!(own_groups("0::/user.slice/one\n"), [None, Some("user.slice/one")]);
+        assert_eq!(own_groups("nonsense\n"), [None, None]);
     }
 
     #[test]
