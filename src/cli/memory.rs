@@ -30,18 +30,22 @@ struct Groups {
     root: &'static str,
     limit: &'static str,
     used: &'static str,
-    /// Of `memory.stat`: mapped and cached files.
-    files: &'static str,
+    /// Of `memory.stat`: mapped and cached files, but no shared memory, which nothing gives up.
+    files: [&'static str; 2],
 }
 
 const VERSION_1: Groups = Groups {
     root: "/sys/fs/cgroup/memory",
     limit: "memory.limit_in_bytes",
     used: "memory.usage_in_bytes",
-    files: "total_cache ",
+    files: ["total_active_file ", "total_inactive_file "],
 };
-const VERSION_2: Groups =
-    Groups { root: "/sys/fs/cgroup", limit: "memory.max", used: "memory.current", files: "file " };
+const VERSION_2: Groups = Groups {
+    root: "/sys/fs/cgroup",
+    limit: "memory.max",
+    used: "memory.current",
+    files: ["active_file ", "inactive_file "],
+};
 
 /// What the least of the limits leaves, of the process's groups and those around them; `cgroups` is
 /// `/proc/self/cgroup`.
@@ -64,10 +68,16 @@ fn own_groups(cgroups: &str) -> [Option<&str>; 2] {
 }
 
 impl Groups {
-    /// A container may see its own group as the root, whatever the system calls it: the root is asked too.
     fn free(&self, own: &str) -> Option<u64> {
+        self.free_under(Path::new(self.root), own)
+    }
+
+    /// The least that the limits of a group and of those around it leave, where there are any.
+    ///
+    /// A container may see its own group as the root, whatever the system calls it: the root is asked too.
+    fn free_under(&self, root: &Path, own: &str) -> Option<u64> {
         let of_group = |group: &Path| {
-            let folder = Path::new(self.root).join(group);
+            let folder = root.join(group);
             let read = |file: &str| std::fs::read_to_string(folder.join(file)).ok();
             let number = |file: &str| read(file)?.trim().parse::<u64>().ok();
             let stat = read("memory.stat").unwrap_or_default();
@@ -78,8 +88,9 @@ impl Groups {
 
     /// What a limit leaves; mapped and cached files are given up where something else needs the memory.
     fn within(&self, limit: u64, used: u64, stat: &str) -> u64 {
-        let files = stat.lines().find_map(|line| line.strip_prefix(self.files)?.trim().parse().ok());
-        limit.saturating_sub(used.saturating_sub(files.unwrap_or(0)))
+        let of = |line: &str| self.files.iter().find_map(|name| line.strip_prefix(name)?.trim().parse().ok());
+        let files = stat.lines().filter_map(of).fold(0, u64::saturating_add);
+        limit.saturating_sub(used.saturating_sub(files))
     }
 }
 
@@ -104,10 +115,31 @@ mod tests {
 
     #[test]
     fn a_limit_leaves_what_is_not_used_by_more_than_files() {
-        assert_eq!(VERSION_2.within(1000, 700, "anon 300\nfile 400\n"), 700);
-        assert_eq!(VERSION_1.within(1000, 700, "cache 0\ntotal_cache 400\n"), 700);
+        assert_eq!(
+            VERSION_2.within(1000, 700, "file 600\nshmem 200\nactive_file 300\ninactive_file 100\n"),
+            700
+        );
+        assert_eq!(VERSION_1.within(1000, 700, "active_file 0\ntotal_active_file 400\n"), 700);
         assert_eq!(VERSION_2.within(1000, 700, ""), 300);
-        assert_eq!(VERSION_2.within(1000, 1700, "file 0\n"), 0);
+        assert_eq!(VERSION_2.within(1000, 1700, "active_file 0\n"), 0);
+    }
+
+    #[test]
+    fn the_least_limit_of_a_group_and_those_around_it_counts() {
+        let root = tempfile::tempdir().expect("a folder");
+        let group = |path: &str, limit: &str, used: &str| {
+            let folder = root.path().join(path);
+            std::fs::create_dir_all(&folder).expect("a folder");
+            std::fs::write(folder.join("memory.max"), limit).expect("written");
+            std::fs::write(folder.join("memory.current"), used).expect("written");
+        };
+        group("a", "1000\n", "300\n");
+        group("a/b", "max\n", "200\n");
+        assert_eq!(VERSION_2.free_under(root.path(), "a/b"), Some(700));
+        assert_eq!(VERSION_2.free_under(root.path(), "elsewhere"), None);
+        group("", "900\n", "400\n");
+        assert_eq!(VERSION_2.free_under(root.path(), "a/b"), Some(500));
+        assert_eq!(VERSION_2.free_under(root.path(), "elsewhere"), Some(500));
     }
 
     /// On a machine with version 1 a limit was not seen, and weights were loaded until the process was killed.

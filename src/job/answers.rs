@@ -2,7 +2,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::Job;
+
 use crate::cache::CacheKind;
+use crate::score::Objective;
 use crate::tasks::answers::{AnswerSpec, Shares};
 
 /// Questions that `objective: accuracy` marks maps by.
@@ -55,6 +58,14 @@ pub enum Combine {
     /// Nothing: each is an objective of its own, and the front is over bits and all of them. A map is chosen by its
     /// worst task.
     Each,
+}
+
+impl Job {
+    /// The tasks, where each is an objective of its own.
+    pub(super) fn each_task(&self) -> Option<&[Questions]> {
+        let answers = self.answers.as_ref().filter(|_| self.search.objective == Objective::Accuracy)?;
+        (answers.combine == Combine::Each).then_some(&answers.tasks)
+    }
 }
 
 /// Questions of a task, split by split.

@@ -107,11 +107,18 @@ fn answers(objective: Objective, answers: Option<&AnswersSpec>) -> Found {
     no_task
         .then(|| wrong("answers.tasks", "names no task, expected one or more"))
         .or_else(|| answers.tasks.iter().find_map(|questions| questions_of(questions, answers)))
+        .or_else(|| repeated(&answers.tasks))
         .or_else(|| at_least_one("answers.items.search", search as usize))
         .or_else(|| at_least_one("answers.items.select", select as usize))
         .or_else(|| at_least_one("answers.items.test", test as usize))
         .or_else(|| at_least_one("answers.block", answers.block))
         .or_else(|| within("answers.lanes", answers.lanes, MAX_BATCH))
+}
+
+fn repeated(tasks: &[Questions]) -> Found {
+    let (_, again) = tasks.iter().enumerate().find(|(index, task)| tasks[..*index].contains(task))?;
+    let message = format!("names `{}` twice with the same fields, expected each task once", again.task);
+    Some(wrong("answers.tasks", &message))
 }
 
 /// Where every task is an objective, each has a search of its own, and so has the worst of them.

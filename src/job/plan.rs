@@ -4,6 +4,7 @@ use crate::model::Config;
 use crate::tasks::DocumentCounts;
 
 use super::spec::{Job, SearchSpec};
+use super::stages::Stage;
 
 /// What a job would do, for `--dry-run`: names and what stands behind them, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,26 +42,18 @@ impl Plan {
                 format!("about {} for the weights", size(config.weight_elements().saturating_mul(4))),
             ));
         }
-        lines.push(("files", FILES.join(" ")));
+        lines.push(("files", files(job).join(" ")));
         lines.push(("out", job.out.display().to_string()));
         Self(lines)
     }
 }
 
-const FILES: [&str; 12] = [
-    "job.yaml",
-    "trace.safetensors",
-    "sensitivity.csv",
-    "sensitivity-heads.csv",
-    "sensitivity-prompts.csv",
-    "space.yaml",
-    "evaluations.csv",
-    "pareto.csv",
-    "pareto.svg",
-    "precision.yaml",
-    "report.html",
-    "run.yaml",
-];
+/// In the order in which they are written.
+fn files(job: &Job) -> Vec<&'static str> {
+    let stages = [Stage::Trace, Stage::Sensitivity, Stage::Space, Stage::Search, Stage::Select];
+    let of_stages = stages.into_iter().flat_map(|stage| stage.files(job)).copied();
+    ["job.yaml"].into_iter().chain(of_stages).chain(["report.html", "run.yaml"]).collect()
+}
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -140,7 +140,7 @@ pub struct EvaluationRow {
     /// Difference of mean negative log-likelihood, nats a token.
     pub nll: f64,
     /// What the search minimizes: one of the three, or with `accuracy` the score lost plus a tie-break of less than one
-    /// answer.
+    /// answer; with `combine: each` that of the worst task, and `task-losses.csv` has those of all.
     pub loss: f64,
 }
 
@@ -152,7 +152,9 @@ pub struct TaskLossRow {
     pub map: PrecisionMap,
     /// Mean code width.
     pub equivalent_bits: f64,
-    /// The task; those of one map stand in the order of the job.
+    /// Place of the task in the job, from 0.
+    pub index: usize,
+    /// The task.
     pub task: String,
     /// Score lost on the search split, plus a tie-break of less than one answer.
     pub loss: f64,

@@ -95,6 +95,11 @@ impl Search {
         self.budget
     }
 
+    /// Whether what it asks for depends on what it is told; else its genomes are fixed beforehand.
+    pub fn learns(&self) -> bool {
+        !matches!(self.policy, Policy::List(_))
+    }
+
     /// Every genome evaluated, whole batches only.
     pub fn memo(&self) -> &BTreeMap<Genome, Objectives> {
         &self.memo

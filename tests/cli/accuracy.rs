@@ -82,50 +82,68 @@ fn each(folder: &Path) {
 const EACH: &str = "tasks: [{task: mmlu, data: law_test.csv}, {task: mmlu, data: people_test.csv}], \
                     combine: each, items: {search: 12, select: 12, test: 12}";
 
+/// Three columns of a table, row by row.
+fn columns(folder: &Path, file: &str, wanted: [&str; 3]) -> Vec<[String; 3]> {
+    let text = read(folder, file);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let headers = reader.headers().expect("a header").clone();
+    let places = wanted.map(|name| headers.iter().position(|header| header == name).expect("a column"));
+    reader.records().map(|row| row.expect("a row")).map(|row| places.map(|at| row[at].to_owned())).collect()
+}
+
 #[test]
 fn of_several_objectives_the_front_keeps_what_is_best_in_one() {
     let folder = job(EACH);
     each(folder.path());
-    let shown = calibrate(folder.path(), &["-j", "1", "-o", "one"]);
+    let shown = calibrate(folder.path(), &[]);
     assert!(shown.starts_with("exit 0"), "{shown}");
-    assert!(calibrate(folder.path(), &["-j", "2", "-o", "two"]).starts_with("exit 0"));
-    for file in ["evaluations.csv", "task-losses.csv", "pareto.csv", "precision.yaml"] {
-        assert_eq!(
-            read(folder.path(), &format!("one/{file}")),
-            read(folder.path(), &format!("two/{file}")),
-            "{file}"
-        );
-    }
-    let columns = |file: &str, wanted: [&str; 3]| -> Vec<[String; 3]> {
-        let text = read(folder.path(), file);
-        let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let headers = reader.headers().expect("a header").clone();
-        let places = wanted.map(|name| headers.iter().position(|header| header == name).expect("a column"));
-        reader
-            .records()
-            .map(|row| row.expect("a row"))
-            .map(|row| places.map(|at| row[at].to_owned()))
-            .collect()
-    };
     let mut points = std::collections::BTreeMap::<String, Vec<f64>>::new();
-    for [map, bits, loss] in columns("one/task-losses.csv", ["map", "equivalent_bits", "loss"]) {
+    for [map, bits, loss] in columns(folder.path(), "out/task-losses.csv", ["map", "equivalent_bits", "loss"])
+    {
         let point = points.entry(map).or_insert_with(|| vec![bits.parse().expect("bits")]);
         point.push(loss.parse().expect("a loss"));
     }
     assert!(points.values().all(|point| point.len() == 3), "bits and two losses: {points:?}");
-    let mut front: Vec<String> = columns("one/pareto.csv", ["map", "role", "search_loss"])
-        .into_iter()
-        .filter(|[_, role, _]| role != "uniform")
-        .map(|[map, ..]| map)
-        .collect();
-    front.sort();
-    let beaten = |a: &Vec<f64>| {
-        let beats = |b: &&Vec<f64>| a != *b && b.iter().zip(a).all(|(b, a)| b <= a);
-        points.values().find(beats).is_some()
-    };
-    let expected: Vec<String> =
-        points.iter().filter(|(_, point)| !beaten(point)).map(|(map, _)| map.clone()).collect();
-    assert_eq!(front, expected);
+    let rows = columns(folder.path(), "out/pareto.csv", ["map", "role", "search_loss"]);
+    let of_front = rows.into_iter().filter(|[_, role, _]| role != "uniform");
+    let front: std::collections::BTreeSet<String> = of_front.map(|[map, ..]| map).collect();
+    for (map, point) in &points {
+        let beats = |other: &Vec<f64>| point != other && other.iter().zip(point).all(|(b, a)| b <= a);
+        assert_eq!(front.contains(map), !points.values().any(beats), "{map} in {points:?}");
+    }
+}
+
+#[test]
+fn losses_by_task_are_written_anew_from_kept_answers() {
+    let folder = job(EACH);
+    each(folder.path());
+    let files = ["evaluations.csv", "task-losses.csv", "pareto.csv", "precision.yaml"];
+    let found = || files.map(|file| read(folder.path(), &format!("out/{file}")));
+    assert!(calibrate(folder.path(), &["-j", "1"]).starts_with("exit 0"));
+    let first = found();
+    let answers = folder.path().join("out/answers.csv");
+    let text = read(folder.path(), "out/answers.csv");
+    let half: Vec<&str> = text.lines().take(text.lines().count() / 2).collect();
+    std::fs::write(&answers, half.join("\n") + "\n").expect("written");
+    std::fs::remove_file(folder.path().join("out/task-losses.csv")).expect("removed");
+    assert!(calibrate(folder.path(), &["-j", "2"]).starts_with("exit 0"));
+    assert!(first == found(), "the same files");
+    std::fs::write(folder.path().join("out/task-losses.csv"), first[1].replace(",1,mmlu,", ",2,mmlu,"))
+        .expect("written");
+    let shown = calibrate(folder.path(), &[]);
+    assert!(shown.starts_with("exit 1") && shown.contains("task-losses.csv"), "{shown}");
+}
+
+#[test]
+fn maps_that_are_fixed_beforehand_are_searched_once_with_the_whole_budget() {
+    let folder = job(EACH);
+    each(folder.path());
+    let random =
+        read(folder.path(), "job.yaml").replace("evaluations: 20", "algorithm: random, evaluations: 6");
+    std::fs::write(folder.path().join("job.yaml"), random).expect("written");
+    assert!(calibrate(folder.path(), &[]).starts_with("exit 0"));
+    let rows = columns(folder.path(), "out/evaluations.csv", ["map", "kind", "loss"]);
+    assert_eq!(rows.iter().filter(|[_, kind, _]| kind == "search").count(), 6);
 }
 
 #[test]
@@ -168,6 +186,13 @@ fn a_job_that_says_only_half_is_refused() {
     error: `job.yaml`: field `answers.tasks.data` names `nowhere.csv`, which is neither beside the file nor in the current directory
 
     hint: write the path of a file that exists after `answers.tasks.data:`
+    ");
+    let folder = job("tasks: [{task: ruler-vt}, {task: ruler-vt}]");
+    insta::assert_snapshot!(calibrate(folder.path(), &[]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `job.yaml`: field `answers.tasks`: names `ruler-vt` twice with the same fields, expected each task once
     ");
     let folder = job("tasks: [{task: mmlu, date: nowhere.csv}]");
     insta::assert_snapshot!(calibrate(folder.path(), &[]), @"

@@ -78,7 +78,7 @@ fn a_dry_run_prints_the_plan_and_writes_nothing() {
     evaluations  50 at most, by moead
     objective    flips
     limits       equivalent bits 4, loss 0.1
-    files        job.yaml trace.safetensors sensitivity.csv sensitivity-heads.csv sensitivity-prompts.csv space.yaml evaluations.csv pareto.csv pareto.svg precision.yaml report.html run.yaml
+    files        job.yaml trace.safetensors sensitivity.csv sensitivity-heads.csv sensitivity-prompts.csv space.yaml evaluations.csv precision.yaml pareto.csv pareto.svg report.html run.yaml
     out          runs/some-model/kivi
     --- stderr
     `calibration/quickstart.yaml` is not here; this is the copy inside the program

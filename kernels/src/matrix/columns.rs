@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{Matrix, engine};
+use super::{Matrix, SMALL_PRODUCT, engine};
 
 /// Columns of the engine's widest kernel.
 const TILE: usize = 64;
@@ -51,7 +51,8 @@ pub(super) fn fill(
     let run = |task: usize| {
         let (rows, columns) = tasks.part(task);
         let at = rows.start * stride + first + columns.start;
-        // SAFETY: the parts are disjoint and inside the product, for which there is room as asserted above.
+        // SAFETY: the parts are disjoint and inside the product, for which there is room as asserted above; only a
+        // product of one row or column has such parts, and those are initialized.
         unsafe { cells.write(at, x.some_rows(rows), weight.some_rows(columns)) };
     };
     match x.rows.saturating_mul(weight.rows).saturating_mul(x.cols) < WORK {
@@ -66,21 +67,22 @@ struct Cells {
     stride: usize,
 }
 
-// SAFETY: the pointer stands for a buffer that `fill` holds exclusively while its tasks run; they write through it
-// only, each to other elements, and none reads.
+// SAFETY: the pointer stands for a buffer that `fill` holds exclusively while its tasks run; each reaches other
+// elements through it, and reads only what it wrote itself.
 unsafe impl Sync for Cells {}
 
 impl Cells {
     /// # Safety
-    /// From `at` on there is room for the part, and no other task writes there.
+    /// From `at` on there is room for the part, no other task writes there, and a single row or column is initialized.
     unsafe fn write(&self, at: usize, x: Matrix<'_>, weight: Matrix<'_>) {
-        // SAFETY: as promised; nothing is read, since nothing is accumulated.
+        // SAFETY: as promised.
         unsafe { engine(self.out.add(at), self.stride, false, x, weight.transposed()) };
     }
 }
 
 /// How a product is cut. No bit of it depends on that: wherever a row or a column falls, its sums are cut at the same
-/// places, since no part is [`SMALL`] unless the whole product is.
+/// places, since no part is [`SMALL`], or has so few elements that the engine sums them one by one, unless the whole product
+/// is or has.
 #[derive(Clone, Copy, Debug)]
 struct Tasks {
     rows: usize,
@@ -97,9 +99,13 @@ impl Tasks {
     }
 
     fn new(rows: usize, columns: usize, threads: usize) -> Self {
-        let width = if rows > SMALL { TILE } else { 2 * TILE };
+        // A part of few rows needs more than `SMALL` columns, and one of very few as many as make a large product.
+        let few = (SMALL_PRODUCT / rows.max(1) + 1).next_multiple_of(TILE).max(2 * TILE);
+        let width = if rows > SMALL { TILE } else { few };
         let column_parts = (columns / width).max(1);
-        let row_parts = threads.div_ceil(column_parts).clamp(1, (rows / ROWS).max(1));
+        // As many rows as keep a part of few columns from being summed element by element.
+        let least = ROWS.max(SMALL_PRODUCT / columns.max(1) + 1);
+        let row_parts = threads.div_ceil(column_parts).clamp(1, (rows / least).max(1));
         Self { rows, columns, row_parts, column_parts, width }
     }
 
@@ -134,7 +140,9 @@ mod tests {
                     let tasks = Tasks::new(rows, columns, threads);
                     let mut seen = vec![0; rows * columns];
                     for (rows, columns_of_part) in (0..tasks.len()).map(|task| tasks.part(task)) {
-                        let small = rows.len() <= SMALL && columns_of_part.len() <= SMALL;
+                        let elements = rows.len() * columns_of_part.len();
+                        let small = rows.len() <= SMALL && columns_of_part.len() <= SMALL
+                            || elements <= SMALL_PRODUCT;
                         assert!(!small || tasks.len() == 1, "{tasks:?}: {rows:?} × {columns_of_part:?}");
                         for row in rows {
                             columns_of_part.clone().for_each(|column| seen[row * columns + column] += 1);
@@ -149,15 +157,15 @@ mod tests {
     /// More columns of `x` than the engine sums in one go.
     #[test]
     fn a_row_is_the_same_bits_among_others_and_on_any_number_of_threads() {
-        let (rows, width) = (300, 600);
+        let (rows, width) = (600, 600);
         let x = numbers(rows * width, 9);
-        for n in [3, 64, 65, 130, 200] {
+        for n in [1, 2, 3, 64, 65, 130, 200, 500] {
             let weight = numbers(n * width, 31);
             let product = |rows| multiply_many(Matrix::new(&x, rows, width, width), Weights::F32(&weight));
             let all = product(rows);
             for threads in [1, 3, 16] {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
-                for rows in [2, 7, 63, 64, 65, 66, 128, 200, 256, 300] {
+                for rows in [2, 7, 63, 64, 65, 66, 128, 200, 256, 300, 600] {
                     if rows >= stable_rows(n, width) {
                         assert_eq!(pool.install(|| product(rows)), all[..rows * n], "{rows} rows of {n}");
                     }

@@ -64,7 +64,11 @@ impl<'a> Matrix<'a> {
     }
 
     /// Consecutive rows of a matrix that is not transposed.
+    ///
+    /// # Panics
+    /// If it is, or has no such rows.
     fn some_rows(self, rows: Range<usize>) -> Self {
+        assert!(self.col_stride == 1 && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         Self::new(&self.data[rows.start * self.row_stride..], rows.len(), self.cols, self.row_stride)
     }
 
@@ -111,13 +115,13 @@ pub fn multiply(out: &mut [f32], stride: usize, accumulate: bool, a: Matrix<'_>,
 /// The one call of the engine. Writes the first `b.cols` elements of each of `a.rows` rows, and touches no others.
 ///
 /// # Safety
-/// `out` points to room for these elements, which nothing else reads or writes meanwhile; with `accumulate` they are
-/// initialized.
+/// `out` points to room for these elements, which nothing else reads or writes meanwhile; they are initialized with
+/// `accumulate`, and where they are a single row or column, which the engine takes as a slice of numbers.
 unsafe fn engine(out: *mut f32, stride: usize, accumulate: bool, a: Matrix<'_>, b: Matrix<'_>) {
     assert_eq!(a.cols, b.rows, "inner sizes of a product");
     let beta = if accumulate { 1.0 } else { 0.0 };
     // SAFETY: `Matrix::new` keeps every index that m, n, k and the strides can form inside the two inputs; the caller
-    // answers for `out`, which the engine is told not to read unless it accumulates.
+    // answers for `out`, of which the engine without `accumulate` reads only what it has written.
     unsafe {
         gemm::gemm(
             a.rows,

@@ -21,7 +21,7 @@ const TASK: usize = 1 << 15;
 /// - `x`: `[rows, width]`; `weight`: `[n, width]`, contiguous; the product `[rows, n]`, contiguous
 ///
 /// # Panics
-/// If the weights are no whole rows, or `x` has no column.
+/// If the weights are no whole rows, or `x` has no column or is transposed.
 pub fn multiply_many(x: Matrix<'_>, weight: Weights<'_>) -> Vec<f32> {
     multiply_by_panels(x, weight, PANEL)
 }

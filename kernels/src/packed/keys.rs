@@ -69,7 +69,7 @@ pub(super) fn scores<I: Isa, const H: usize>(
     let units = keys.units(tiles.clone()).chunks_exact(layout.tile_units());
     let mut known = None;
     for (index, units) in units.enumerate() {
-        // As far ahead as there are tiles: what comes next lies in another slab.
+        // The stretch behind this one, tile by tile.
         keys.prefetch(isa, tiles.end + index..tiles.end + index + 1);
         let metadata = keys.metadata_of(tiles.start + index);
         if known != Some(metadata) {

@@ -53,6 +53,7 @@ mod dense;
 mod head;
 mod keys;
 mod layout;
+mod numbers;
 mod online;
 mod product;
 mod stored;

@@ -161,7 +161,9 @@ impl<const H: usize> Online<H> {
         let (size, width) = (layout.tile_tokens(), layout.columns() * LANES);
         self.tokens.resize(size * head_dim, 0.0);
         self.buffer.fill(0.0);
+        let ahead = tiles.len();
         for (index, tile) in tiles.enumerate() {
+            keys.prefetch(isa, tile + ahead..tile + ahead + 1);
             keys.decode_tile(tile, &mut self.tokens, &mut self.tile_scratch);
             let q = heads(&self.coded_q, self.width);
             let rows = Rows { data: &self.tokens, stride: head_dim, rows: size };
@@ -239,7 +241,9 @@ impl<const H: usize> Online<H> {
         let size = values.layout().tile_tokens();
         let stride = tiles.len() * size;
         self.tokens.resize(size * head_dim, 0.0);
+        let ahead = tiles.len();
         for (index, tile) in tiles.enumerate() {
+            values.prefetch(isa, tile + ahead..tile + ahead + 1);
             values.decode_tile(tile, &mut self.tokens, &mut self.tile_scratch);
             let rows = Rows { data: &self.tokens, stride: head_dim, rows: size };
             let weights = &self.buffer[index * size..];

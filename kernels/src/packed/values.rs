@@ -100,6 +100,7 @@ impl Ahead {
         };
         let strips: usize = (0..layout.channel_groups()).map(|group| columns(group).div_ceil(2)).sum();
         let times = turns * strips * layout.planes().len();
+        debug_assert!(times > 0, "a stretch has tiles");
         Self { first: tiles.end, tiles: tiles.len(), times, time: 0 }
     }
 
@@ -190,4 +191,23 @@ fn columns_sum<I: Isa, const H: usize, const C: usize>(
         }
     }
     C
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::{Codec, CodecOptions};
+
+    #[test]
+    fn every_tile_behind_a_stretch_is_asked_for_once() {
+        for bits in [4, 3] {
+            let codec = Codec::new(bits, CodecOptions::default()).expect("a codec");
+            let layout = Layout::values(codec, 64, 32);
+            // Two groups of two strips, side by side; two planes take turns tile by tile.
+            let (planes, turns) = (layout.planes().len(), if bits == 3 { 4 } else { 1 });
+            let mut ahead = Ahead::new(&layout, &(8..12), turns);
+            let asked: Vec<usize> = (0..2 * turns * planes).flat_map(|_| ahead.next()).collect();
+            assert_eq!(asked, [12, 13, 14, 15], "{bits} bits");
+        }
+    }
 }

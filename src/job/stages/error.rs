@@ -65,7 +65,8 @@ pub enum StageError {
     Interrupted,
     /// A budget that is spent before the search begins.
     #[error(
-        "`search.evaluations` is {evaluations}, but the additive model alone takes {charged} measurements ({groups} groups)"
+        "`search.evaluations` is {evaluations}, but the additive model alone takes {charged} measurements ({groups} groups){}",
+        one_more(*.searches)
     )]
     Budget {
         /// The budget.
@@ -74,6 +75,8 @@ pub enum StageError {
         charged: usize,
         /// Groups that they are of.
         groups: usize,
+        /// Searches that share what is left.
+        searches: usize,
     },
     /// Whoever takes the text as it grows could not.
     #[error("cannot pass the text on: {0}")]
@@ -183,6 +186,10 @@ impl StageError {
             _ => false,
         }
     }
+}
+
+fn one_more(searches: usize) -> String {
+    if searches > 1 { format!(", and {searches} searches one or more each") } else { String::new() }
 }
 
 impl From<ScoreError> for StageError {

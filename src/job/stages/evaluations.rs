@@ -1,6 +1,6 @@
 //! Maps scored on the search split, each once: the memo behind `evaluations.csv`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
@@ -10,7 +10,7 @@ use super::costs::Costs;
 use super::exam::Exam;
 use super::ledger::{hex, numerics, start_over};
 use super::session::Session;
-use super::several::{self, TaskLosses};
+use super::several::TaskLosses;
 use crate::model::DecoderBackend;
 use crate::precision::PrecisionMap;
 use crate::report::{EvaluationKind, EvaluationRow, read_csv, write_csv};
@@ -31,6 +31,8 @@ pub(super) struct Evaluations<'a, B: DecoderBackend> {
     path: PathBuf,
     known: BTreeMap<String, EvaluationRow>,
     rows: Vec<EvaluationRow>,
+    /// Why, and by which key, each of them was asked for.
+    asked: HashSet<(EvaluationKind, String)>,
     /// Where every task is an objective of its own.
     tasks: Option<TaskLosses>,
 }
@@ -56,8 +58,19 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
         if let Some(exam) = &exam {
             inputs += &exam.content_key();
         }
-        let tasks = several::are_objectives(session).then(TaskLosses::default);
-        Ok(Self { session, scorer, exam, costs, inputs, path, known, rows: Vec::new(), tasks })
+        let tasks = session.job.each_task().map(|_| TaskLosses::default());
+        Ok(Self {
+            session,
+            scorer,
+            exam,
+            costs,
+            inputs,
+            path,
+            known,
+            rows: Vec::new(),
+            asked: HashSet::new(),
+            tasks,
+        })
     }
 
     fn key(&self, map: &PrecisionMap) -> String {
@@ -94,7 +107,7 @@ impl<'a, B: DecoderBackend> Evaluations<'a, B> {
                 let row = EvaluationRow { index: self.rows.len(), kind, genome: genome.clone(), ..row };
                 asked_rows.push(row.clone());
                 // Searches that share what is known ask for the same maps.
-                if !self.rows.iter().any(|known| known.kind == kind && known.key == row.key) {
+                if self.asked.insert((kind, row.key.clone())) {
                     self.rows.push(row);
                 }
             }

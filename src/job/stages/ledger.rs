@@ -68,10 +68,11 @@ impl Ledger {
         let key = key(session, stage);
         let recorded = self.record.stages.iter().find(|record| record.stage == stage.name());
         let Some(record) = recorded.filter(|record| record.key == key) else { return Ok(false) };
-        if !stage.files().iter().all(|file| session.file(file).exists()) {
+        let files = stage.files(session.job);
+        if !files.iter().all(|file| session.file(file).exists()) {
             return Ok(false);
         }
-        for file in stage.files() {
+        for file in files {
             let path = session.file(file);
             if record.files.get(*file) != Some(&digest(&path)?) && !session.context.force {
                 return Err(changed(&path, stage));
@@ -102,7 +103,7 @@ impl Ledger {
 }
 
 fn digests(session: &Session<'_>, stage: Stage) -> Result<BTreeMap<String, String>, StageError> {
-    stage.files().iter().map(|&file| Ok((file.to_owned(), digest(&session.file(file))?))).collect()
+    stage.files(session.job).iter().map(|&file| Ok((file.to_owned(), digest(&session.file(file))?))).collect()
 }
 
 fn digest(path: &Path) -> Result<String, FileError> {

@@ -98,16 +98,20 @@ impl Stage {
     }
 
     /// The files that it always leaves.
-    pub fn files(self) -> &'static [&'static str] {
+    pub fn files(self, job: &Job) -> &'static [&'static str] {
         match self {
             Self::Trace => &["trace.safetensors"],
             Self::Sensitivity => &["sensitivity.csv", "sensitivity-heads.csv", "sensitivity-prompts.csv"],
             Self::Space => &["space.yaml"],
+            Self::Search if job.each_task().is_some() => &["evaluations.csv", TASK_LOSSES],
             Self::Search => &["evaluations.csv"],
             Self::Select => &["precision.yaml", "pareto.csv", "pareto.svg"],
         }
     }
 }
+
+/// What every map loses in each task, where each is an objective of its own.
+const TASK_LOSSES: &str = "task-losses.csv";
 
 /// What a stage left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

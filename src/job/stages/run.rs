@@ -33,7 +33,7 @@ impl<'a, B: DecoderBackend> Run<'a, B> {
     /// Runs a stage unless it is done for the same inputs.
     pub(super) fn stage(&mut self, stage: Stage) -> Result<Outcome, StageError> {
         if self.ledger.is_done(self.session, stage)? {
-            let files = stage.files().iter().map(|file| self.session.file(file)).collect();
+            let files = stage.files(self.session.job).iter().map(|file| self.session.file(file)).collect();
             return Ok(Outcome { files, summary: vec![format!("{}: done before, kept", stage.name())] });
         }
         let started = SystemTime::now();

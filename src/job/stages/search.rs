@@ -4,7 +4,8 @@ use super::exam::Exam;
 use super::ledger::Ledger;
 use super::sensitivity::driving_error;
 use super::session::Session;
-use super::{Outcome, StageError, several, space};
+use super::several::{self, View};
+use super::{Outcome, StageError, space};
 use crate::job::SeedTable;
 use crate::model::{Decoder, DecoderBackend, ModelError};
 use crate::precision::{PrecisionMap, PrecisionPair};
@@ -48,15 +49,6 @@ pub(super) fn exam<'a, B: DecoderBackend>(
     spec.map(|spec| Exam::open(session, spec, decoder, split)).transpose()
 }
 
-/// Which loss a search minimizes.
-#[derive(Clone, Copy, Debug)]
-enum View {
-    /// That of the row.
-    Loss,
-    /// That in one task.
-    Task(usize),
-}
-
 struct Driver<'a, B: DecoderBackend> {
     session: &'a Session<'a>,
     space: Space,
@@ -75,23 +67,20 @@ impl<B: DecoderBackend> Driver<'_, B> {
         observer.begin("search", ((uniform.len() + charged + budget) * steps) as u64, "documents");
         self.evaluations.evaluate(EvaluationKind::Uniform, &uniform)?;
         let table = self.table(&isolated)?;
-        let views = self.views(budget)?;
-        for (&view, budget) in views.iter().zip(several::shares(budget, views.len())) {
-            let options = SearchOptions {
-                evaluations: budget,
-                seed: spec.seed,
-                table: table.clone(),
-                uniform: true,
-                ..SearchOptions::default()
-            };
-            let mut search = Search::new(self.problem.clone(), spec.algorithm, &options)?;
+        let whole = self.search(budget, spec.seed, table.clone())?;
+        let views = several::views(self.session, &whole);
+        for (index, &view) in views.iter().enumerate() {
+            // What earlier searches left, or found known, is for the later ones.
+            let left = budget.saturating_sub(self.evaluations.searched().count());
+            let share = left.div_ceil(views.len() - index);
+            let mut search = self.search(share, spec.seed.wrapping_add(index as u64), table.clone())?;
             self.drive(&mut search, view)?;
         }
         let files = self.evaluations.finish()?;
         let searched: Vec<EvaluationRow> = self.evaluations.searched().cloned().collect();
         let evaluated = counted(searched.len() + charged, "evaluation");
-        let tasks = self.evaluations.tasks().cloned().unwrap_or_default();
-        let front = counted(tasks.front(searched).len(), "map");
+        let front = several::front(self.session, &searched, self.evaluations.tasks())?;
+        let front = counted(front.len(), "map");
         observer.end(&format!("{evaluated}, {front} on the front"));
         let told = match charged {
             0 => String::new(),
@@ -104,24 +93,10 @@ impl<B: DecoderBackend> Driver<'_, B> {
         Ok(Outcome { files, summary: vec![summary] })
     }
 
-    /// What is searched for in turn: the loss; or that of each task, and last the worst of them, so that maps between
-    /// the ends of the front are found as well. **Ours.**
-    fn views(&self, budget: usize) -> Result<Vec<View>, StageError> {
-        let tasks = self.session.job.answers.iter().filter(|_| several::are_objectives(self.session));
-        let of_tasks = (0..tasks.map(|spec| spec.tasks.len()).sum()).map(View::Task);
-        let views: Vec<View> = of_tasks.chain([View::Loss]).collect();
-        match views.len() <= budget {
-            true => Ok(views),
-            false => Err(StageError::Unmet {
-                message: format!(
-                    "{budget} evaluations for {} searches: one a task and one for all",
-                    views.len()
-                ),
-                hint: Some(
-                    "raise `search.evaluations`, or combine tasks by their mean or their worst".into(),
-                ),
-            }),
-        }
+    fn search(&self, budget: usize, seed: u64, table: Option<LossTable>) -> Result<Search, StageError> {
+        let options =
+            SearchOptions { evaluations: budget, seed, table, uniform: true, ..SearchOptions::default() };
+        Ok(Search::new(self.problem.clone(), self.session.job.search.algorithm, &options)?)
     }
 
     /// Asks, evaluates, tells, until the search is done. Rows of an interrupted run answer at once.
@@ -134,19 +109,11 @@ impl<B: DecoderBackend> Driver<'_, B> {
             let asked: Vec<(Vec<usize>, PrecisionMap)> =
                 batch.iter().map(|genome| (genome.choices().to_vec(), self.map(genome))).collect();
             let rows = self.evaluations.evaluate(EvaluationKind::Search, &asked)?;
-            let told: Vec<(Genome, Objectives)> =
-                batch.into_iter().zip(rows.iter().map(|row| self.objectives(row, view))).collect();
+            let tasks = self.evaluations.tasks();
+            let objectives = rows.iter().map(|row| several::objectives(row, tasks, view));
+            let told: Vec<(Genome, Objectives)> = batch.into_iter().zip(objectives).collect();
             search.tell(&told);
         }
-    }
-
-    fn objectives(&self, row: &EvaluationRow, view: View) -> Objectives {
-        let of_task = |task| self.evaluations.tasks().and_then(|tasks| tasks.of(row, task));
-        let loss = match view {
-            View::Loss => row.loss,
-            View::Task(task) => of_task(task).expect("an evaluated map is marked in every task"),
-        };
-        Objectives { bits: row.equivalent_bits, loss }
     }
 
     fn map(&self, genome: &Genome) -> PrecisionMap {
@@ -165,10 +132,12 @@ impl<B: DecoderBackend> Driver<'_, B> {
     /// What is left for the searcher after the measurements of the additive model.
     fn budget(&self, charged: usize) -> Result<usize, StageError> {
         let evaluations = self.session.job.search.evaluations;
-        evaluations.checked_sub(charged).filter(|&left| left > 0).ok_or_else(|| StageError::Budget {
+        let searches = self.session.job.each_task().map_or(1, |tasks| tasks.len() + 1);
+        evaluations.checked_sub(charged).filter(|&left| left >= searches).ok_or_else(|| StageError::Budget {
             evaluations,
             charged,
             groups: self.space.groups().len(),
+            searches,
         })
     }
 

@@ -3,7 +3,7 @@ use super::costs::Costs;
 use super::exam::Exam;
 use super::ledger::Ledger;
 use super::session::Session;
-use super::several::TaskLosses;
+use super::several::{self, TaskLosses};
 use super::{Outcome, StageError, search};
 use crate::model::{Decoder, DecoderBackend, ModelError};
 use crate::precision::{PrecisionMap, StorageBits};
@@ -27,7 +27,8 @@ pub(super) fn run<B: DecoderBackend>(
 ) -> Result<Outcome, StageError> {
     let rows: Vec<EvaluationRow> = read_csv(&session.file("evaluations.csv"))?;
     let of_kind = |kind| rows.iter().filter(move |row| row.kind == kind).cloned();
-    let front = TaskLosses::read(session)?.front(of_kind(EvaluationKind::Search).collect());
+    let searched: Vec<EvaluationRow> = of_kind(EvaluationKind::Search).collect();
+    let front = several::front(session, &searched, TaskLosses::read(session)?.as_ref())?;
     let uniform: Vec<EvaluationRow> = of_kind(EvaluationKind::Uniform).collect();
     let judge = Judge { session, decoder, trace, costs: Costs::new(session, ledger) };
     let maps: Vec<&EvaluationRow> = front.iter().chain(&uniform).collect();
