@@ -14,6 +14,7 @@ mod read;
 mod reference;
 mod search_space;
 mod spec;
+mod stage;
 #[cfg(any(feature = "flex", feature = "cuda"))]
 pub mod stages;
 mod units;
@@ -25,4 +26,5 @@ pub(crate) use plan::size;
 pub use read::{Overrides, QUICKSTART, model_slug};
 pub use search_space::{ClusterSpec, Pairs, PruneSpec, SearchSpace, SensitivitySpec, default_scheme};
 pub use spec::{CacheLimit, Job, SearchSpec, SeedTable, StorageLimit};
+pub use stage::Stage;
 pub use units::ByteSize;

@@ -4,7 +4,7 @@ use crate::model::Config;
 use crate::tasks::DocumentCounts;
 
 use super::spec::{Job, SearchSpec};
-use super::stages::Stage;
+use super::stage::Stage;
 
 /// What a job would do, for `--dry-run`: names and what stands behind them, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,8 +50,7 @@ impl Plan {
 
 /// In the order in which they are written.
 fn files(job: &Job) -> Vec<&'static str> {
-    let stages = [Stage::Trace, Stage::Sensitivity, Stage::Space, Stage::Search, Stage::Select];
-    let of_stages = stages.into_iter().flat_map(|stage| stage.files(job)).copied();
+    let of_stages = Stage::ALL.into_iter().flat_map(|stage| stage.files(job)).copied();
     ["job.yaml"].into_iter().chain(of_stages).chain(["report.html", "run.yaml"]).collect()
 }
 

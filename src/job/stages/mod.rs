@@ -46,6 +46,8 @@ pub use self::windows::Windowing;
 use self::run::Run;
 use self::session::Session;
 use super::spec::Job;
+pub use super::stage::Stage;
+use super::stage::TASK_LOSSES;
 
 /// What a stage needs besides its job.
 pub struct Context<'a> {
@@ -66,52 +68,6 @@ pub struct Context<'a> {
     /// The command line, for `run.yaml`.
     pub command: String,
 }
-
-/// One stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// Prompts and the model's own continuation of them: `trace.safetensors`.
-    Trace,
-    /// Errors per layer and pair: `sensitivity.csv`.
-    Sensitivity,
-    /// Candidate pairs and groups: `space.yaml`.
-    Space,
-    /// Configurations evaluated: `evaluations.csv`.
-    Search,
-    /// The front and the chosen map: `pareto.csv`, `precision.yaml`.
-    Select,
-}
-
-impl Stage {
-    /// All of them, in order.
-    pub const ALL: [Self; 5] = [Self::Trace, Self::Sensitivity, Self::Space, Self::Search, Self::Select];
-
-    /// As the command line calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Trace => "trace",
-            Self::Sensitivity => "sensitivity",
-            Self::Space => "space",
-            Self::Search => "search",
-            Self::Select => "select",
-        }
-    }
-
-    /// The files that it always leaves.
-    pub fn files(self, job: &Job) -> &'static [&'static str] {
-        match self {
-            Self::Trace => &["trace.safetensors"],
-            Self::Sensitivity => &["sensitivity.csv", "sensitivity-heads.csv", "sensitivity-prompts.csv"],
-            Self::Space => &["space.yaml"],
-            Self::Search if job.each_task().is_some() => &["evaluations.csv", TASK_LOSSES],
-            Self::Search => &["evaluations.csv"],
-            Self::Select => &["precision.yaml", "pareto.csv", "pareto.svg"],
-        }
-    }
-}
-
-/// What every map loses in each task, where each is an objective of its own.
-const TASK_LOSSES: &str = "task-losses.csv";
 
 /// What a stage left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
