@@ -14,14 +14,17 @@ pub fn dominates_over(a: &[f64], b: &[f64]) -> bool {
 
 /// Indices of the points that no other point dominates, in the order given; equal points all stay.
 pub fn pareto_indices(points: &[(f64, f64)]) -> Vec<usize> {
-    let undominated = |&index: &usize| !points.iter().any(|&other| dominates(other, points[index]));
-    (0..points.len()).filter(undominated).collect()
+    undominated(points, |&a, &b| dominates(a, b))
 }
 
 /// The same over any number of axes.
 pub fn pareto_indices_over(points: &[Vec<f64>]) -> Vec<usize> {
-    let undominated = |&index: &usize| !points.iter().any(|other| dominates_over(other, &points[index]));
-    (0..points.len()).filter(undominated).collect()
+    undominated(points, |a, b| dominates_over(a, b))
+}
+
+fn undominated<P>(points: &[P], dominates: impl Fn(&P, &P) -> bool) -> Vec<usize> {
+    let stays = |&index: &usize| !points.iter().any(|other| dominates(other, &points[index]));
+    (0..points.len()).filter(stays).collect()
 }
 
 /// Area that `points` dominate inside the box that ends at `reference` (both axes minimized).

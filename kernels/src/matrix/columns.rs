@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::cells::Cells;
 use super::{Matrix, SMALL_PRODUCT, engine};
 
 /// Columns of the engine's widest kernel.
@@ -47,13 +48,18 @@ pub(super) fn fill(
     if x.rows == 1 || weight.rows == 1 {
         (0..x.rows).for_each(|row| out[row * stride + first..][..weight.rows].fill(MaybeUninit::new(0.0)));
     }
-    let (tasks, cells) = (Tasks::of(x, weight), Cells { out: out.as_mut_ptr().cast::<f32>(), stride });
+    let (tasks, cells) =
+        (Tasks::of(x, weight), Cells { out: out.as_mut_ptr().cast::<f32>(), len: out.len(), stride });
+    let shared = &cells;
     let run = |task: usize| {
         let (rows, columns) = tasks.part(task);
         let at = rows.start * stride + first + columns.start;
+        let (x, weight) = (x.some_rows(rows), weight.some_rows(columns).transposed());
+        let Cells { out, len, stride } = *shared;
+        debug_assert!(at + (x.rows - 1) * stride + weight.cols <= len, "inside the product");
         // SAFETY: the parts are disjoint and inside the product, for which there is room as asserted above; only a
         // product of one row or column has such parts, and those are initialized.
-        unsafe { cells.write(at, x.some_rows(rows), weight.some_rows(columns)) };
+        unsafe { engine(out.add(at), stride, false, x, weight) };
     };
     match x.rows.saturating_mul(weight.rows).saturating_mul(x.cols) < WORK {
         true => (0..tasks.len()).for_each(run),
@@ -61,28 +67,9 @@ pub(super) fn fill(
     }
 }
 
-/// The product, of which every task writes a part of its own.
-struct Cells {
-    out: *mut f32,
-    stride: usize,
-}
-
-// SAFETY: the pointer stands for a buffer that `fill` holds exclusively while its tasks run; each reaches other
-// elements through it, and reads only what it wrote itself.
-unsafe impl Sync for Cells {}
-
-impl Cells {
-    /// # Safety
-    /// From `at` on there is room for the part, no other task writes there, and a single row or column is initialized.
-    unsafe fn write(&self, at: usize, x: Matrix<'_>, weight: Matrix<'_>) {
-        // SAFETY: as promised.
-        unsafe { engine(self.out.add(at), self.stride, false, x, weight.transposed()) };
-    }
-}
-
 /// How a product is cut. No bit of it depends on that: wherever a row or a column falls, its sums are cut at the same
-/// places, since no part is [`SMALL`], or has so few elements that the engine sums them one by one, unless the whole product
-/// is or has.
+/// places, since no part is [`SMALL`], or has so few elements that the engine sums them one by one, unless the whole
+/// product is or has.
 #[derive(Clone, Copy, Debug)]
 struct Tasks {
     rows: usize,
@@ -127,10 +114,7 @@ impl Tasks {
 mod tests {
     use super::*;
     use crate::matrix::{Weights, multiply_many, stable_rows};
-
-    fn numbers(len: usize, seed: usize) -> Vec<f32> {
-        (0..len).map(|i| ((i * 37 + seed) % 101) as f32 / 33.0 - 1.5).collect()
-    }
+    use crate::test_data::noise;
 
     #[test]
     fn parts_cover_a_product_once_and_none_is_small() {
@@ -158,9 +142,9 @@ mod tests {
     #[test]
     fn a_row_is_the_same_bits_among_others_and_on_any_number_of_threads() {
         let (rows, width) = (600, 600);
-        let x = numbers(rows * width, 9);
+        let x = noise(rows * width, 9);
         for n in [1, 2, 3, 64, 65, 130, 200, 500] {
-            let weight = numbers(n * width, 31);
+            let weight = noise(n * width, 31);
             let product = |rows| multiply_many(Matrix::new(&x, rows, width, width), Weights::F32(&weight));
             let all = product(rows);
             for threads in [1, 3, 16] {

@@ -7,6 +7,7 @@
 use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 
+use super::cells::Cells;
 use super::lanes::{Lanes, Portable};
 use super::tile::{dots, split};
 use super::weights::{Brain, Element, Half, Single, Weights};
@@ -110,17 +111,6 @@ fn multiply<L: Lanes, E: Element, const M: usize, const N: usize>(
         weight.par_chunks(columns * width).enumerate().for_each(task);
     }
 }
-
-/// The product, of which every task writes columns of its own.
-struct Cells {
-    out: *mut f32,
-    len: usize,
-    stride: usize,
-}
-
-// SAFETY: the pointer stands for a buffer that `multiply` holds exclusively while its tasks run; they write
-// through it only, each to other elements (`Part`), and none reads.
-unsafe impl Sync for Cells {}
 
 /// The columns of one task, from `column` on: as many as it has rows of weights.
 struct Part<'a> {

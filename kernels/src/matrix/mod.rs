@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+mod cells;
 mod columns;
 mod few;
 mod lanes;

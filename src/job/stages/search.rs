@@ -67,8 +67,10 @@ impl<B: DecoderBackend> Driver<'_, B> {
         observer.begin("search", ((uniform.len() + charged + budget) * steps) as u64, "documents");
         self.evaluations.evaluate(EvaluationKind::Uniform, &uniform)?;
         let table = self.table(&isolated)?;
-        let whole = self.search(budget, spec.seed, table.clone())?;
-        let views = several::views(self.session, &whole);
+        let views = match self.session.job.each_task() {
+            Some(tasks) if self.search(budget, spec.seed, table.clone())?.learns() => several::views(tasks),
+            _ => vec![View::Loss],
+        };
         for (index, &view) in views.iter().enumerate() {
             // What earlier searches left, or found known, is for the later ones.
             let left = budget.saturating_sub(self.evaluations.searched().count());

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use super::session::Session;
 use super::{StageError, TASK_LOSSES};
+use crate::job::Questions;
 use crate::precision::PrecisionMap;
 use crate::report::{EvaluationRow, FileError, TaskLossRow, read_csv, write_csv};
-use crate::search::{Objectives, Search};
+use crate::search::Objectives;
 use crate::space::{pareto_indices, pareto_indices_over};
 
 /// Which loss a search minimizes.
@@ -19,13 +20,12 @@ pub(super) enum View {
     Task(usize),
 }
 
-/// What is searched for in turn: the loss; or that of each task, and last the worst of them, so that maps between the
-/// ends of the front are found as well. **Ours.**
+/// What is searched for in turn: the loss of each task, and last the worst of them, so that maps between the ends of the
+/// front are found as well. **Ours.**
 ///
-/// A search whose maps are fixed beforehand is one in any case: it would ask for the same ones again.
-pub(super) fn views(session: &Session<'_>, search: &Search) -> Vec<View> {
-    let tasks = session.job.each_task().filter(|_| search.learns()).map_or(0, <[_]>::len);
-    (0..tasks).map(View::Task).chain([View::Loss]).collect()
+/// A search whose maps are fixed beforehand needs none of this: it would ask for the same ones again.
+pub(super) fn views(tasks: &[Questions]) -> Vec<View> {
+    (0..tasks.len()).map(View::Task).chain([View::Loss]).collect()
 }
 
 /// What maps lose in each task, in the job's order; by the map as text.
