@@ -66,6 +66,15 @@ impl Job {
         let answers = self.answers.as_ref().filter(|_| self.search.objective == Objective::Accuracy)?;
         (answers.combine == Combine::Each).then_some(&answers.tasks)
     }
+
+    /// Behind "lost": which of several tasks a loss of accuracy is in. Nothing where there is one.
+    pub(crate) fn lost_where(&self) -> &'static str {
+        match self.answers.as_ref().filter(|answers| answers.tasks.len() > 1).map(|answers| answers.combine) {
+            None => "",
+            Some(Combine::Mean) => " on the mean of the tasks",
+            Some(Combine::Worst | Combine::Each) => " in the worst task",
+        }
+    }
 }
 
 /// Questions of a task, split by split.

@@ -154,8 +154,15 @@ fn space_of(path: &Path, space: Value) -> Result<SearchSpace, JobError> {
 
 fn space_from(path: &Path, mut fields: Mapping, at: &str) -> Result<SearchSpace, JobError> {
     refuse_unknown(path, &Value::Mapping(fields.clone()), &space_template(), at)?;
-    if let Some(Value::Mapping(scheme)) = fields.get_mut("scheme") {
-        fill_scheme(scheme);
+    if let Some(scheme) = fields.get_mut("scheme") {
+        // `scheme: kivi` is the family as it is.
+        if scheme.is_string() {
+            let name = std::mem::take(scheme);
+            *scheme = Value::Mapping([(Value::from("name"), name)].into_iter().collect());
+        }
+        if let Value::Mapping(options) = scheme {
+            fill_scheme(options);
+        }
     }
     let space: SearchSpace = typed(path, fields, at)?;
     space.check(path, at)?;

@@ -22,7 +22,7 @@ use crate::cache::{NoKeyBias, Simulation};
 use crate::model::{Decoder, DecoderBackend};
 use crate::quant::Scheme;
 
-pub use answers::{Configured, Question, Reply, TokenAsk, answer};
+pub use answers::{Configured, Question, Reply, TokenAsk, answer, cut};
 pub use restored::{Entry, score_entries};
 pub use scorer::{ScoreError, Scorer};
 pub use tally::{Objective, Tally};

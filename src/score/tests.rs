@@ -180,7 +180,7 @@ fn steps_of_an_answer_are_told_from_the_prompts_last_token_on() {
     answers(&model, &[(&map, Some(&nudge))], 1);
     let lengths = nudge.lengths.into_inner().expect("no panic");
     let written: usize =
-        answers(&model, &[(&map, Some(&Nudge::default()))], 1)[0].iter().map(|r| r.new_tokens).sum();
+        answers(&model, &[(&map, Some(&Nudge::default()))], 1)[0].iter().map(|r| r.tokens.len()).sum();
     // Texts come first: the lengths of both, then those of choices, in the order of the questions.
     let (texts, choices) = lengths.split_at(written);
     assert!(texts.starts_with(&[4]) && texts.contains(&7), "{texts:?}");

@@ -70,6 +70,13 @@ fn threads_lanes_and_kept_answers_change_no_result() {
     let shown = calibrate(folder.path(), &["-o", "two"]);
     assert!(shown.starts_with("exit 0"), "{shown}");
     same("two");
+    // More or fewer lanes are no other run.
+    let job = read(folder.path(), "job.yaml").replace("block: 4", "block: 4, lanes: 3");
+    std::fs::write(folder.path().join("job.yaml"), job).expect("written");
+    let before = read(folder.path(), "two/run.yaml");
+    let shown = calibrate(folder.path(), &["-o", "two"]);
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    assert_eq!(before, read(folder.path(), "two/run.yaml"), "no stage ran again");
 }
 
 /// Two tasks, each an objective of its own.
@@ -97,6 +104,9 @@ fn of_several_objectives_the_front_keeps_what_is_best_in_one() {
     each(folder.path());
     let shown = calibrate(folder.path(), &[]);
     assert!(shown.starts_with("exit 0"), "{shown}");
+    for page in ["out/pareto.svg", "out/report.html"] {
+        assert!(read(folder.path(), page).contains("in the worst task"), "{page} says which loss it shows");
+    }
     let mut points = std::collections::BTreeMap::<String, Vec<f64>>::new();
     for [map, bits, loss] in columns(folder.path(), "out/task-losses.csv", ["map", "equivalent_bits", "loss"])
     {

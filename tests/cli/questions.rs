@@ -84,9 +84,9 @@ fn an_answer_depends_on_neither_lanes_nor_threads_nor_the_cache_that_holds_the_c
     let packed = answers(folder.path(), &["--cache", "packed"]);
     assert_eq!(alone[1..], packed[1..]);
     // One line of provenance, then an answer an item and configuration.
-    assert_eq!(alone[0]["kvtune"]["format"], 1);
+    assert_eq!(alone[0]["kvtune"]["format"], 2);
     assert_eq!(alone[0]["kvtune"]["configurations"][2]["map"], "KV2");
-    let items = alone[0]["kvtune"]["items"].as_u64().expect("a count");
+    let items = alone[0]["kvtune"]["items"][0].as_u64().expect("a count");
     assert_eq!(alone.len() as u64, 1 + 3 * items);
     for line in &alone[1..] {
         let written = line["new_tokens"].as_u64().expect("a count");
@@ -98,6 +98,44 @@ fn an_answer_depends_on_neither_lanes_nor_threads_nor_the_cache_that_holds_the_c
         texts.chunks(3).any(|lanes| lanes[0] != lanes[2]),
         "so few bits change the text of random weights"
     );
+}
+
+#[test]
+fn a_ladder_marks_what_runs_of_their_own_would() {
+    let folder = model();
+    let task = ["--task", "gsm8k", "--data", "test.jsonl", "--train", "train.jsonl", "--uniform", "KV2"];
+    let of = |shots, most| rows(folder.path(), &[&task[..], &["--shots", shots, "-n", most]].concat());
+    let ladder = of("1,0", "12,3,3");
+    let alone: Vec<Value> = [("0", "3"), ("0", "12"), ("1", "3"), ("1", "12")]
+        .iter()
+        .flat_map(|&(shots, n)| of(shots, n))
+        .collect();
+    assert_eq!(ladder.len(), 16, "two configurations, two metrics");
+    for (ladder, alone) in ladder.iter().zip(&alone) {
+        let but_for_storage = |row: &Value| {
+            let mut row = row.clone();
+            // Given at the longest answer of a run.
+            row.as_object_mut().expect("a row").remove("storage_bits");
+            row
+        };
+        assert_eq!(but_for_storage(ladder), but_for_storage(alone));
+    }
+    let bytes = |row: usize| ladder[row]["cache_bytes"].as_f64().expect("a number");
+    assert!(bytes(0) < bytes(4) && bytes(4) < bytes(12), "longer answers and examples take memory");
+    assert!(bytes(2) < bytes(0), "and fewer bits less");
+}
+
+#[test]
+fn scores_are_drawn_over_the_memory_they_take() {
+    let folder = model();
+    let table = eval(folder.path(), &[&GSM8K[..], &["--format", "csv"]].concat());
+    let (_, table) = table.split_once("--- stdout\n").expect("an outcome");
+    let (table, _) = table.split_once("--- stderr").expect("an outcome");
+    std::fs::write(folder.path().join("scores.csv"), table).expect("written");
+    let shown = outcome(kvtune(folder.path()).args(["-qq", "plot", "scores.csv"]));
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    let figure = std::fs::read_to_string(folder.path().join("scores.svg")).expect("drawn");
+    assert!(figure.contains("flexible_match (bars: 95 %)") && figure.contains("KV2"), "{figure}");
 }
 
 #[test]

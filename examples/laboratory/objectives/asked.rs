@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use kvtune::cache::CacheKind;
 use kvtune::cli::registry;
-use kvtune::job::stages::{AnswerRequest, Configuration, ConfigurationBits, Context, ask};
+use kvtune::job::stages::{AnswerRequest, Configuration, ConfigurationBits, Context, Ladder, ask};
 use kvtune::model::WeightType;
 use kvtune::precision::PrecisionMap;
 use kvtune::tasks::answers::{AnswerSpec, Response};
@@ -94,6 +94,7 @@ impl Asking<'_> {
             model: self.folder.job.model.clone(),
             weights: WeightType::F32,
             spec: spec.clone(),
+            ladder: Ladder::default(),
             cache: CacheKind::Packed,
             configurations: self.maps.iter().enumerate().map(configuration).collect(),
             lanes: self.lanes,

@@ -110,9 +110,9 @@ pub(in crate::cli) struct TaskArgs {
     /// Where worked examples are taken from
     #[arg(long, value_name = "PATH", requires = "task")]
     pub(in crate::cli) train: Option<PathBuf>,
-    /// Worked examples before each question; the task's own number with `--train`
-    #[arg(long, value_name = "N", requires = "task")]
-    pub(in crate::cli) shots: Option<usize>,
+    /// Worked examples before each question, the task's own number with `--train`; `0,4,8` asks with each
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "task")]
+    pub(in crate::cli) shots: Vec<usize>,
     /// Questions at most, from the start; 50 where they are generated
     #[arg(long, value_name = "N", requires = "task")]
     pub(in crate::cli) items: Option<usize>,
@@ -122,9 +122,9 @@ pub(in crate::cli) struct TaskArgs {
     /// Prompt texts in place of kvtune's own, YAML or JSON (longbench)
     #[arg(long, value_name = "FILE", requires = "task")]
     pub(in crate::cli) template: Option<PathBuf>,
-    /// Tokens of an answer at most, in place of the task's own number
-    #[arg(short = 'n', long, value_name = "N", requires = "task")]
-    pub(in crate::cli) max_new_tokens: Option<usize>,
+    /// Tokens of an answer at most, in place of the task's own number; `50,200` marks answers at each
+    #[arg(short = 'n', long, value_name = "N,…", value_delimiter = ',', requires = "task")]
+    pub(in crate::cli) max_new_tokens: Vec<usize>,
     /// Decides which examples are drawn and what is generated; 0 by default
     #[arg(long, value_name = "N", requires = "task")]
     pub(in crate::cli) seed: Option<u64>,

@@ -194,7 +194,7 @@ Examples:
   kvtune plot runs/smollm2-135m/kivi/sensitivity.csv -o errors.png
   kvtune plot runs/smollm2-135m/kivi/precision.yaml                   the bits of each layer")]
 pub(in crate::cli) struct PlotArgs {
-    /// pareto.csv, sensitivity.csv, heads.csv, dgap.csv, what `kvtune bench --format csv` printed, or a precision map
+    /// pareto.csv, sensitivity.csv, heads.csv, dgap.csv, what `bench` or `eval --task` printed as CSV, or a map
     #[arg(value_name = "FILE")]
     pub(in crate::cli) file: PathBuf,
     /// The figure, .svg or .png; without it beside the file, as SVG

@@ -1,10 +1,11 @@
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Session, configuration};
 use crate::cli::args::{EvalArgs, MapsArgs, TaskArgs, WindowArgs};
 use crate::cli::exit::UsageError;
 use crate::cli::{places, table};
-use crate::job::stages::{self, AnswerRequest, Configuration, Evaluation, Windowing};
+use crate::job::stages::{self, AnswerRequest, Configuration, Evaluation, Ladder, Windowing};
 use crate::model::BosPolicy;
 use crate::model::generate::LANES;
 use crate::tasks::answers::AnswerSpec;
@@ -61,6 +62,7 @@ fn questions(task: &str, args: &EvalArgs, session: &Session<'_>) -> anyhow::Resu
         model: args.model.clone(),
         weights: args.weights.weights,
         spec: spec(task, &args.task),
+        ladder: Ladder { shots: rungs(&args.task.shots), max_new_tokens: rungs(&args.task.max_new_tokens) },
         cache: args.cache.into(),
         configurations,
         lanes: args.task.lanes.unwrap_or(LANES),
@@ -74,16 +76,22 @@ fn questions(task: &str, args: &EvalArgs, session: &Session<'_>) -> anyhow::Resu
     Ok(session.output.data(&table::render(&rows, "configurations", args.format.format)?)?)
 }
 
+/// Numbers in ascending order, each once.
+fn rungs(typed: &[usize]) -> Vec<usize> {
+    typed.iter().copied().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// All but the ladder.
 fn spec(task: &str, typed: &TaskArgs) -> AnswerSpec {
     AnswerSpec {
         task: task.to_owned(),
         data: typed.data.clone(),
         train: typed.train.clone(),
         template: typed.template.clone(),
-        shots: typed.shots,
+        shots: None,
         items: typed.items,
         length: typed.length,
-        max_new_tokens: typed.max_new_tokens,
+        max_new_tokens: None,
         seed: typed.seed.unwrap_or(0),
     }
 }
@@ -115,11 +123,11 @@ fn text(typed: Option<&PathBuf>) -> Result<PathBuf, UsageError> {
 fn refuse_what_is_for_questions(typed: &TaskArgs) -> Result<(), UsageError> {
     let given = [
         ("train", typed.train.is_some()),
-        ("shots", typed.shots.is_some()),
+        ("shots", !typed.shots.is_empty()),
         ("items", typed.items.is_some()),
         ("length", typed.length.is_some()),
         ("template", typed.template.is_some()),
-        ("max-new-tokens", typed.max_new_tokens.is_some()),
+        ("max-new-tokens", !typed.max_new_tokens.is_empty()),
         ("seed", typed.seed.is_some()),
         ("answers", typed.answers.is_some()),
         ("lanes", typed.lanes.is_some()),

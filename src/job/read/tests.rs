@@ -1,6 +1,6 @@
 use super::super::search_space::Pairs;
 use super::*;
-use crate::quant::{Group, KeyBias};
+use crate::quant::{Group, KeyBias, Scheme};
 use crate::score::Objective;
 use crate::search::Algorithm;
 use crate::space::Noise;
@@ -83,6 +83,20 @@ fn an_unknown_field_is_answered_with_the_nearest_name() {
     assert_eq!(message, "`job.yaml` has an unknown field `search_space.scheme.keys`");
     let (message, _) = refused("3: 4");
     assert_eq!(message, "`job.yaml` has an unknown field `3`");
+}
+
+#[test]
+fn a_scheme_is_named_or_spelled_out() {
+    let named = parse("search_space: {scheme: per-token-asym, pairs: [KV4, KV2]}").expect("a job");
+    assert_eq!(named.search_space.scheme, Scheme::per_token_asym());
+    let spelled = parse("search_space: {scheme: {name: per-token-asym}, pairs: [KV4, KV2]}").expect("a job");
+    assert_eq!(named, spelled);
+    let (message, hint) = refused("search_space: {scheme: kiwi}");
+    assert!(
+        message.starts_with("`job.yaml`: field `search_space.scheme.name`: unknown variant `kiwi`"),
+        "{message}"
+    );
+    assert_eq!(hint.as_deref(), Some("did you mean `kivi`?"));
 }
 
 #[test]

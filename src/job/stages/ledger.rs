@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::session::Session;
 use super::{Stage, StageError};
-use crate::job::{Job, Overrides};
+use crate::job::{AnswersSpec, Job, Overrides};
 use crate::report::{FileError, ModelRecord, RunRecord, StageRecord, utc, write_text};
 
 /// Tokens in the cache that costs are stated for, unless a limit names others.
@@ -167,8 +167,16 @@ fn refuse_other(session: &Session<'_>, path: &Path, record: &RunRecord) -> Resul
 
 /// The first field in which two jobs differ, with both values.
 fn first_difference(theirs: &Job, ours: &Job) -> Option<String> {
-    let value = |job: &Job| serde_yaml::to_value(job).unwrap_or_default();
+    let value = |job: &Job| {
+        let answers = job.answers.as_ref().map(decisive);
+        serde_yaml::to_value(Job { answers, ..job.clone() }).unwrap_or_default()
+    };
     difference(&value(theirs), &value(ours), "")
+}
+
+/// All that answers depend on: how many go side by side changes none.
+fn decisive(answers: &AnswersSpec) -> AnswersSpec {
+    AnswersSpec { lanes: AnswersSpec::default().lanes, ..answers.clone() }
 }
 
 fn difference(theirs: &serde_yaml::Value, ours: &serde_yaml::Value, path: &str) -> Option<String> {
@@ -205,7 +213,7 @@ fn key(session: &Session<'_>, stage: Stage) -> String {
     if stage >= Stage::Search {
         add(&yaml(&job.search));
         if let Some(answers) = &job.answers {
-            add(&yaml(answers));
+            add(&yaml(&decisive(answers)));
         }
     }
     hex(&hash.finalize())

@@ -30,7 +30,7 @@ use crate::model::{DecoderBackend, Device, Registry, on_device};
 use crate::progress::Observer;
 use crate::report::html;
 
-pub use self::answers::{AccuracyRow, AnswerRequest};
+pub use self::answers::{AccuracyRow, AnswerRequest, Ladder};
 pub use self::check::{CheckRequest, CheckResult, Texts};
 pub use self::dgap::{
     DgapEvaluation, DgapRequest, DgapTraining, MorePositions, dgap_control, dgap_eval, dgap_train,

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::folder::Folder;
+use crate::job::Job;
 use crate::precision::{PrecisionMap, PrecisionPair};
 use crate::report::{ParetoRow, Role};
 use crate::score::Objective;
@@ -39,6 +40,7 @@ pub(super) struct Need {
 pub(super) fn answer(folder: &Folder) -> Option<Answer> {
     let row = folder.chosen()?;
     let objective = folder.job.as_ref().map_or(Objective::Flips, |job| job.search.objective);
+    let lost_where = folder.job.as_ref().map_or("", Job::lost_where);
     let model = folder.model().unwrap_or("the model");
     let context = folder.run.as_ref().map_or(4096, |run| run.context);
     Some(Answer {
@@ -48,16 +50,16 @@ pub(super) fn answer(folder: &Folder) -> Option<Answer> {
             row.storage_bits,
             grouped(context),
             16.0 / row.storage_bits,
-            quality(row, objective)
+            quality(row, (objective, lost_where))
         ),
-        cards: cards(row, objective, context),
+        cards: cards(row, (objective, lost_where), context),
         needs: needs(&row.map),
         comparison: comparison(folder, row, objective),
         warnings: warnings(folder, row),
     })
 }
 
-fn quality(row: &ParetoRow, objective: Objective) -> String {
+fn quality(row: &ParetoRow, (objective, lost_where): (Objective, &str)) -> String {
     let Some(test) = row.test_loss else { return String::from("It was not scored on the test split.") };
     let interval = match (row.test_low, row.test_high) {
         (Some(low), Some(high)) => {
@@ -77,7 +79,9 @@ fn quality(row: &ParetoRow, objective: Objective) -> String {
             format!("On prompts that the search never saw, the log-likelihood falls by {amount}{interval}.")
         }
         Objective::Accuracy => {
-            format!("On questions that the search never saw, the score falls by {amount}{interval}.")
+            format!(
+                "On questions that the search never saw, the score{lost_where} falls by {amount}{interval}."
+            )
         }
     }
 }
@@ -91,7 +95,7 @@ pub(super) fn loss(value: f64, objective: Objective) -> String {
     }
 }
 
-fn cards(row: &ParetoRow, objective: Objective, context: usize) -> Vec<Card> {
+fn cards(row: &ParetoRow, (objective, lost_where): (Objective, &str), context: usize) -> Vec<Card> {
     let test = row.test_loss.map_or(String::from("not scored"), |test| loss(test, objective));
     let interval = match (row.test_low, row.test_high) {
         (Some(low), Some(high)) => {
@@ -110,7 +114,7 @@ fn cards(row: &ParetoRow, objective: Objective, context: usize) -> Vec<Card> {
             value: format!("{:.2}", row.storage_bits),
             note: format!("with scales and exact tokens, at {} tokens", grouped(context)),
         },
-        Card { name: objective_name(objective), value: test, note: interval },
+        Card { name: objective_name(objective), value: test, note: interval + lost_where },
     ]
 }
 

@@ -1,9 +1,10 @@
 //! Figures from a job's files: the Pareto front, the error of each layer at each pair, the bits of a map, what DGAP
-//! leaves of drift, how long a step takes.
+//! leaves of drift, how long a step takes, what answers score for the memory that they take.
 //!
 //! A figure is first a list of shapes (`figure`), then drawn by plotters' SVG or bitmap backend (`draw`), so
 //! both formats show the same. Text in PNGs and all text widths come from the embedded font; SVGs name it first.
 
+mod accuracy;
 mod attention;
 mod bench;
 mod dgap;
@@ -95,8 +96,8 @@ impl PlotError {
     }
 }
 
-/// Draws `pareto.csv`, `sensitivity.csv`, `heads.csv`, `dgap.csv` or what `kvtune bench --format csv` printed, told
-/// apart by their columns, or a precision map, whose name ends in `.yaml` or `.yml`; as SVG or PNG by the ending of
+/// Draws `pareto.csv`, `sensitivity.csv`, `heads.csv`, `dgap.csv` or what `kvtune bench` or `kvtune eval --task`
+/// printed with `--format csv`, told apart by their columns, or a precision map, whose name ends in `.yaml` or `.yml`; as SVG or PNG by the ending of
 /// `out`.
 ///
 /// Where `run.yaml`, `job.yaml` and `space.yaml` stand beside the file, the figure names the model, the objective, the
@@ -126,6 +127,7 @@ fn csv_figure(file: &Path, context: &Context) -> Result<figure::Figure, PlotErro
         Kind::Sensitivity => heatmap::figure(&rows::sensitivity(file)?, context),
         Kind::Heads => heads::figure(&rows::heads(file)?, context),
         Kind::Bench => bench::figure(&rows::bench(file)?, context),
+        Kind::Accuracy => accuracy::figure(&rows::accuracy(file)?, context),
     })
 }
 
@@ -186,7 +188,7 @@ impl Format {
 pub(in crate::report) struct Context {
     model: Option<String>,
     scheme: Option<String>,
-    objective: Option<&'static str>,
+    objective: Option<String>,
     max_loss: Option<f64>,
 }
 
@@ -199,7 +201,7 @@ impl Context {
         Self {
             model: record.map(|record| record.model.id).or_else(|| job.as_ref().map(|job| job.model.clone())),
             scheme: job.as_ref().map(|job| job.scheme_slug().to_owned()),
-            objective: job.as_ref().map(|job| axis_title(job.search.objective)),
+            objective: job.as_ref().map(axis_title),
             max_loss: job.map(|job| job.search.max_loss),
         }
     }
@@ -211,12 +213,12 @@ impl Context {
     }
 }
 
-fn axis_title(objective: Objective) -> &'static str {
-    match objective {
-        Objective::Flips => "flips (share of positions)",
-        Objective::Kl => "KL divergence (nats a token)",
-        Objective::Nll => "difference of NLL (nats a token)",
-        Objective::Accuracy => "accuracy lost (share of the score)",
+fn axis_title(job: &Job) -> String {
+    match job.search.objective {
+        Objective::Flips => "flips (share of positions)".into(),
+        Objective::Kl => "KL divergence (nats a token)".into(),
+        Objective::Nll => "difference of NLL (nats a token)".into(),
+        Objective::Accuracy => format!("accuracy lost{} (share of the score)", job.lost_where()),
     }
 }
 

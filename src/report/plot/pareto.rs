@@ -183,7 +183,7 @@ impl<'a> Chart<'a> {
         );
         let middle = ((plot.left + plot.right) / 2.0, (plot.top + plot.bottom) / 2.0);
         figure.text(Text::new(bits, (middle.0, height - 28.0), Align::Middle, 13.0, INK));
-        let loss = format!("{}, {}", context.objective.unwrap_or("loss"), self.split.name());
+        let loss = format!("{}, {}", context.objective.as_deref().unwrap_or("loss"), self.split.name());
         figure.text(
             Text::new(loss, (plot.left - 64.0_f64.min(plot.left - 8.0), middle.1), Align::Middle, 13.0, INK)
                 .upright(),

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::PlotError;
 use crate::bench::BenchRow;
+use crate::job::stages::AccuracyRow;
 use crate::report::analysis_rows::PatternRow;
 use crate::report::dgap_rows::DgapRow;
 use crate::report::files::read_text;
@@ -20,16 +21,22 @@ pub(super) enum Kind {
     Sensitivity,
     Heads,
     Bench,
+    Accuracy,
 }
 
 impl Kind {
     /// Each kind's file, and the columns that it is known by.
-    const ALL: [(Self, &'static str, &'static [&'static str]); 5] = [
+    const ALL: [(Self, &'static str, &'static [&'static str]); 6] = [
         (Self::Pareto, "`pareto.csv`", &["map", "role", "search_loss"]),
         (Self::Sensitivity, "`sensitivity.csv`", &["layer", "pair", "e_o_l1"]),
         (Self::Heads, "`heads.csv`", &["layer", "head", "concentration", "e_o_l1"]),
         (Self::Dgap, "`dgap.csv`", &["setting", "head", "gate", "js"]),
         (Self::Bench, "the CSV of `kvtune bench`", &["cell", "configuration", "step_ms"]),
+        (
+            Self::Accuracy,
+            "the CSV of `kvtune eval --task`",
+            &["configuration", "metric", "cache_bytes", "score"],
+        ),
     ];
 
     pub(super) fn of(rows: &Path) -> Result<Self, PlotError> {
@@ -88,6 +95,18 @@ pub(super) fn bench(path: &Path) -> Result<Vec<BenchRow>, PlotError> {
             ("step_ms", Some(row.step_ms)),
             ("step_ms_least", Some(row.step_ms_least)),
             ("step_ms_greatest", Some(row.step_ms_greatest)),
+        ]
+    })
+}
+
+/// Scores over memory have no place where a cache takes none.
+pub(super) fn accuracy(path: &Path) -> Result<Vec<AccuracyRow>, PlotError> {
+    let positive = |bytes: f64| if bytes > 0.0 { bytes } else { f64::NEG_INFINITY };
+    drawable(path, |row: &AccuracyRow| {
+        vec![
+            ("cache_bytes", Some(positive(row.cache_bytes))),
+            ("score", Some(row.score)),
+            ("standard_error", Some(row.standard_error)),
         ]
     })
 }

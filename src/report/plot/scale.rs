@@ -40,6 +40,11 @@ impl Scale {
         }
     }
 
+    /// A logarithmic axis for positive values, its ends at round ones.
+    pub(super) fn log(low: f64, high: f64) -> Self {
+        Self::Log { low: floor_log(low), high: ceil_log(high.max(low * 1.01)), zero: 0.0 }
+    }
+
     /// A linear axis with its ends at round values.
     pub(super) fn linear(low: f64, high: f64) -> Self {
         let (low, high) = if high > low { (low, high) } else { (low - 0.5, low + 0.5) };

@@ -19,7 +19,7 @@ impl<B: DecoderBackend, R: Restore> Run<'_, B, R> {
             return Err(ScoreError::Interrupted);
         }
         let TokenAsk::Choose { continuations } = &self.question(unit).ask else {
-            return Ok(Reply { response: Response::LogLikelihoods(Vec::new()), new_tokens: 0 });
+            return Ok(Reply { response: Response::LogLikelihoods(Vec::new()), tokens: Vec::new() });
         };
         // Continuations of one token each are all answered by the last position of the prompt.
         let values = if continuations.iter().all(|tokens| tokens.len() == 1) {
@@ -29,7 +29,7 @@ impl<B: DecoderBackend, R: Restore> Run<'_, B, R> {
             continuations.iter().map(|tokens| self.log_likelihood(unit, tokens)).collect::<Result<_, _>>()?
         };
         self.observer.advance(1);
-        Ok(Reply { response: Response::LogLikelihoods(values), new_tokens: 0 })
+        Ok(Reply { response: Response::LogLikelihoods(values), tokens: Vec::new() })
     }
 
     /// The logarithm of each token's probability right after the prompt.

@@ -68,14 +68,22 @@ pub enum TokenAsk {
 pub struct Reply {
     /// The answer.
     pub response: Response,
-    /// Tokens written, 0 where the model chose.
-    pub new_tokens: usize,
+    /// Tokens written, with the one that ended the text; none where the model chose.
+    pub tokens: Vec<u32>,
 }
 
 impl Question {
     /// Tokens of the prompt.
     pub fn prompt_len(&self) -> usize {
         self.prefix.len() + self.rest.len()
+    }
+
+    /// Tokens in the cache once the question is answered; the last one chosen is counted as an engine holds it.
+    pub fn length(&self, reply: &Reply) -> usize {
+        match &self.ask {
+            TokenAsk::Write { .. } => self.prompt_len() + reply.tokens.len(),
+            TokenAsk::Choose { .. } => self.longest(),
+        }
     }
 
     /// Tokens that may be in the cache at the end.
@@ -86,6 +94,24 @@ impl Question {
         };
         self.prompt_len().saturating_add(answer)
     }
+}
+
+/// The reply that a limit of `most` tokens would have let the model write; a choice as it is.
+///
+/// Greedy texts grow by tokens at their end alone, so the shorter answer is the beginning of the longer one.
+///
+/// # Errors
+/// What the tokenizer says of the tokens.
+pub fn cut(
+    reply: &Reply,
+    question: &Question,
+    most: usize,
+    (eos, tokenizer): (&[u32], &Tokenizer),
+) -> Result<Reply, ModelError> {
+    let TokenAsk::Write { stop, .. } = &question.ask else { return Ok(reply.clone()) };
+    let tokens = reply.tokens[..reply.tokens.len().min(most)].to_vec();
+    let text = written::said(&tokens, stop, eos, tokenizer)?.text;
+    Ok(Reply { response: Response::Text(text), tokens })
 }
 
 /// Puts every question to every configuration; one row a configuration, one reply a question.

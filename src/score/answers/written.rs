@@ -3,7 +3,7 @@
 use super::{Reply, Run, TokenAsk};
 use crate::model::generate::{Batch, Chosen, Next, continue_each};
 use crate::model::restore::{EachIts, Restore};
-use crate::model::{DecoderBackend, ModelError, Sampling};
+use crate::model::{DecoderBackend, ModelError, Sampling, Tokenizer};
 use crate::score::ScoreError;
 use crate::tasks::answers::Response;
 
@@ -45,8 +45,7 @@ impl<B: DecoderBackend, R: Restore> Run<'_, B, R> {
                 }
             },
         )?;
-        let reply =
-            |draft: Draft| Reply { response: Response::Text(draft.text), new_tokens: draft.tokens.len() };
+        let reply = |draft: Draft| Reply { response: Response::Text(draft.text), tokens: draft.tokens };
         failed.map_or_else(|| Ok(drafts.into_iter().map(reply).collect()), Err)
     }
 
@@ -62,16 +61,36 @@ impl<B: DecoderBackend, R: Restore> Run<'_, B, R> {
     fn grow(&self, draft: &mut Draft, unit: usize, chosen: Chosen) -> Result<Next, ModelError> {
         let (stop, most) = self.written(unit);
         draft.tokens.push(chosen.token);
-        let ended = self.decoder.config().eos_token_ids.contains(&chosen.token);
-        let said = &draft.tokens[..draft.tokens.len() - usize::from(ended)];
-        draft.text = self.tokenizer.decode(said)?;
-        let first = stop.iter().filter_map(|stop| draft.text.find(stop.as_str())).min();
-        if let Some(at) = first {
-            draft.text.truncate(at);
-        }
-        let is_last = chosen.is_last || first.is_some() || draft.tokens.len() >= most;
+        let eos = &self.decoder.config().eos_token_ids;
+        let Said { text, is_stopped } = said(&draft.tokens, stop, eos, self.tokenizer)?;
+        draft.text = text;
+        let is_last = chosen.is_last || is_stopped || draft.tokens.len() >= most;
         Ok(if is_last { Next::Leave } else { Next::GoOn })
     }
+}
+
+/// What tokens say.
+pub(super) struct Said {
+    /// Up to the first stop string, which is cut off.
+    pub(super) text: String,
+    /// Whether there was one.
+    pub(super) is_stopped: bool,
+}
+
+/// The text of an answer's tokens, without the end-of-sequence token that may end them.
+pub(super) fn said(
+    tokens: &[u32],
+    stop: &[String],
+    eos: &[u32],
+    tokenizer: &Tokenizer,
+) -> Result<Said, ModelError> {
+    let ended = tokens.last().is_some_and(|token| eos.contains(token));
+    let mut text = tokenizer.decode(&tokens[..tokens.len() - usize::from(ended)])?;
+    let first = stop.iter().filter_map(|stop| text.find(stop.as_str())).min();
+    if let Some(at) = first {
+        text.truncate(at);
+    }
+    Ok(Said { text, is_stopped: first.is_some() })
 }
 
 /// A text that grows.

@@ -2,47 +2,47 @@
 
 pub(super) mod encode;
 mod request;
-mod rows;
 mod save;
+mod sheet;
 
 use super::dgap::{restoration::Repair, setting};
 use super::session::Session;
 use super::{Configuration, StageError, fit};
 use crate::cache::CacheKind;
 use crate::dgap::heads::Readout;
-use crate::model::{DecoderBackend, ModelError, Tokenizer};
+use crate::model::{Decoder, DecoderBackend, ModelError, Tokenizer};
 use crate::precision::PrecisionMap;
-use crate::score::{Configured, Question, Reply, answer, simulation};
+use crate::score::{Configured, Question, Reply, answer, cut, simulation};
 use crate::select::least_detectable;
-use crate::tasks::answers::{self, AnswerTask, Grade, Item};
+use crate::tasks::answers::{self, AnswerSpec, AnswerTask};
 
-pub use request::{AccuracyRow, AnswerRequest};
+pub use request::{AccuracyRow, AnswerRequest, Ladder};
 
-use rows::{Bits, Results};
+use sheet::Sheet;
 
-/// Puts a task's items to full precision and to each configuration; one row a configuration and metric.
+/// Puts a task's items to full precision and to each configuration; one row a rung of the ladder, configuration and
+/// metric.
 pub(super) fn run<B: DecoderBackend>(
     request: &AnswerRequest,
     session: &Session<'_>,
 ) -> Result<Vec<AccuracyRow>, StageError> {
-    let plan = Plan::prepare(request, session)?;
-    let replies = plan.answer::<B>()?;
-    let graded: Vec<Vec<Grade>> =
-        replies.iter().map(|replies| grade(plan.task, &plan.asked.items, replies)).collect();
-    let results = Results {
-        task: plan.task,
-        asked: &plan.asked,
-        entries: &plan.entries,
-        replies: &replies,
-        graded: &graded,
-    };
+    let plan = |spec| Plan::prepare(request, spec, session);
+    let specs = request.ladder.specs(&request.spec).into_iter();
+    let plans = specs.map(plan).collect::<Result<Vec<_>, _>>()?;
+    let decoder = session.decoder::<B>(request.weights)?;
+    let answered = plans.iter().map(|plan| plan.answer(&decoder)).collect::<Result<Vec<_>, _>>()?;
+    let sheets: Vec<Sheet<'_>> =
+        plans.iter().zip(answered).map(|(plan, replies)| Sheet::marked(plan, replies)).collect();
     if let Some(path) = &request.save {
-        save::write(path, &results, (request, plan.repair.as_ref()), session)?;
+        save::write(path, &sheets, session)?;
     }
-    let rows = plan.entries.iter().enumerate().map(|(configuration, entry)| {
-        results.rows(configuration, Bits::of(entry, plan.longest, session), request.spec.seed)
-    });
-    Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    let mut rows = Vec::new();
+    for (plan, sheet) in plans.iter().zip(&sheets) {
+        for most in request.ladder.limits(&request.spec) {
+            rows.extend(plan.cut(sheet, most)?.rows(most)?);
+        }
+    }
+    Ok(rows)
 }
 
 /// One kind of cache that is asked, as it is or repaired.
@@ -56,6 +56,8 @@ struct Entry {
 /// Everything that can be checked before a weight is read.
 struct Plan<'a> {
     request: &'a AnswerRequest,
+    /// The request's, on this rung of the ladder.
+    spec: AnswerSpec,
     session: &'a Session<'a>,
     task: &'static dyn AnswerTask,
     repair: Option<Repair<'a>>,
@@ -71,20 +73,35 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn prepare(request: &'a AnswerRequest, session: &'a Session<'a>) -> Result<Self, StageError> {
-        let task = request.spec.check()?;
-        fit::questions(&request.spec, session)?;
+    fn prepare(
+        request: &'a AnswerRequest,
+        spec: AnswerSpec,
+        session: &'a Session<'a>,
+    ) -> Result<Self, StageError> {
+        let task = spec.check()?;
+        fit::questions(&spec, session)?;
         let repair = Repair::of(request.restoration.as_ref(), &request.configurations, session)?;
         let entries = entries(&request.configurations, repair.as_ref(), session)?;
         let tokenizer = session.tokenizer()?;
         let count = |text: &str| tokenizer.count_from_start(text);
-        let found = answers::items(&request.spec, &count)?;
+        let found = answers::items(&spec, &count)?;
         let asked = encode::encode(found.items, session, &tokenizer)?;
         let longest = asked.questions.iter().map(Question::longest).max().unwrap_or(0);
         let examples = found.examples_left_out;
         let lanes = request.lanes;
-        let plan =
-            Self { request, session, task, repair, entries, tokenizer, asked, examples, longest, lanes };
+        let plan = Self {
+            request,
+            spec,
+            session,
+            task,
+            repair,
+            entries,
+            tokenizer,
+            asked,
+            examples,
+            longest,
+            lanes,
+        };
         let prefix = plan.asked.questions.iter().map(|question| question.prefix.len()).max().unwrap_or(0);
         let lanes = fit::lanes(lanes, &plan.costs(), (prefix, longest), request.weights, session)?;
         Ok(Self { lanes, ..plan })
@@ -107,13 +124,12 @@ impl<'a> Plan<'a> {
     }
 
     /// One row a configuration, one reply an item.
-    fn answer<B: DecoderBackend>(&self) -> Result<Vec<Vec<Reply>>, StageError> {
-        let decoder = self.session.decoder::<B>(self.request.weights)?;
+    fn answer<B: DecoderBackend>(&self, decoder: &Decoder<B>) -> Result<Vec<Vec<Reply>>, StageError> {
         let readout = self.repair.as_ref().map(|_| Readout::new(decoder.head_weight()));
         let both = self.repair.as_ref().zip(readout.as_ref());
         let restorer = both.map(|(repair, readout)| repair.restorer(readout)).transpose()?;
         let make = |entry: &Entry| match entry.repairs {
-            None => simulation(&decoder, &entry.configuration.scheme, self.longest).map(Some),
+            None => simulation(decoder, &entry.configuration.scheme, self.longest).map(Some),
             Some(_) => Ok(None),
         };
         let made = self.entries.iter().map(make).collect::<Result<Vec<_>, _>>().map_err(ModelError::from)?;
@@ -127,9 +143,20 @@ impl<'a> Plan<'a> {
         let (observer, questions) = (self.session.observer(), &self.asked.questions);
         observer.begin(self.task.name(), (questions.len() * configured.len()) as u64, "answers");
         let widths = (self.lanes, self.session.context.threads);
-        let replies = answer(&decoder, &self.tokenizer, &configured, questions, widths, observer)?;
+        let replies = answer(decoder, &self.tokenizer, &configured, questions, widths, observer)?;
         observer.end(&self.summary());
         Ok(replies)
+    }
+
+    /// The sheet that a limit of `most` tokens an answer would have left.
+    fn cut<'s>(&'s self, sheet: &Sheet<'s>, most: Option<usize>) -> Result<Sheet<'s>, StageError> {
+        let Some(most) = most else { return Ok(sheet.clone()) };
+        let tools = (&self.session.checkpoint.config().eos_token_ids[..], &self.tokenizer);
+        let cut = |replies: &Vec<Reply>| -> Result<Vec<Reply>, ModelError> {
+            replies.iter().zip(&self.asked.questions).map(|(reply, of)| cut(reply, of, most, tools)).collect()
+        };
+        let replies = sheet.replies.iter().map(cut).collect::<Result<_, _>>()?;
+        Ok(Sheet::marked(self, replies))
     }
 
     fn summary(&self) -> String {
@@ -171,8 +198,4 @@ fn entries(
         entries.extend(repaired.map(|configuration| Entry { configuration, map, repairs: Some(index) }));
     }
     Ok(entries)
-}
-
-fn grade(task: &dyn AnswerTask, items: &[Item], replies: &[Reply]) -> Vec<Grade> {
-    items.iter().zip(replies).map(|(item, reply)| task.grade(item, &reply.response)).collect()
 }

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cache::CacheKind;
 use crate::job::stages::{Configuration, Restoration};
@@ -16,6 +16,8 @@ pub struct AnswerRequest {
     pub weights: WeightType,
     /// The task, its files and how much of them.
     pub spec: AnswerSpec,
+    /// Several amounts of it, each in rows of its own.
+    pub ladder: Ladder,
     /// What keys and values of the configurations are held in.
     pub cache: CacheKind,
     /// What to compare, besides full precision; may be nothing.
@@ -28,17 +30,52 @@ pub struct AnswerRequest {
     pub save: Option<PathBuf>,
 }
 
+/// What memory may be spent on besides bits. An empty list asks for what the spec says alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ladder {
+    /// Worked examples before a question: every number is asked for itself.
+    pub shots: Vec<usize>,
+    /// Tokens of an answer at most: the longest is written, and the others are where it was then.
+    pub max_new_tokens: Vec<usize>,
+}
+
+impl Ladder {
+    /// One spec a number of worked examples, each with the longest limit.
+    pub(super) fn specs(&self, spec: &AnswerSpec) -> Vec<AnswerSpec> {
+        let shots = match &self.shots[..] {
+            [] => vec![spec.shots],
+            several => several.iter().map(|&shots| Some(shots)).collect(),
+        };
+        let max_new_tokens = self.max_new_tokens.iter().max().copied().or(spec.max_new_tokens);
+        shots.into_iter().map(|shots| AnswerSpec { shots, max_new_tokens, ..spec.clone() }).collect()
+    }
+
+    /// The limits that answers are cut to.
+    pub(super) fn limits(&self, spec: &AnswerSpec) -> Vec<Option<usize>> {
+        match &self.max_new_tokens[..] {
+            [] => vec![spec.max_new_tokens],
+            several => several.iter().map(|&limit| Some(limit)).collect(),
+        }
+    }
+}
+
 /// One configuration by one metric.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AccuracyRow {
     /// Name of the configuration; the first is full precision.
     pub configuration: String,
     /// What was counted.
     pub metric: String,
+    /// Worked examples before each question, where it was said how many.
+    pub shots: Option<usize>,
+    /// Tokens of an answer at most, where it was said how many.
+    pub max_new_tokens: Option<usize>,
     /// Mean code width.
     pub equivalent_bits: f64,
     /// Stored bits an element, at the length of the longest item with its answer.
     pub storage_bits: f64,
+    /// Bytes of a question's cache when its answer ends, mean over the items.
+    pub cache_bytes: f64,
     /// Items behind the score.
     pub items: usize,
     /// Items left out because they do not fit the context.
@@ -68,4 +105,22 @@ pub struct AccuracyRow {
     pub recovery_low: Option<f64>,
     /// Upper end of it.
     pub recovery_high: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ladder_asks_every_number_of_examples_and_writes_the_longest_answer_once() {
+        let spec = AnswerSpec { shots: Some(1), max_new_tokens: Some(9), ..AnswerSpec::named("gsm8k") };
+        let of = |specs: Vec<AnswerSpec>| -> Vec<_> {
+            specs.into_iter().map(|spec| (spec.shots, spec.max_new_tokens)).collect()
+        };
+        assert_eq!(of(Ladder::default().specs(&spec)), [(Some(1), Some(9))]);
+        assert_eq!(Ladder::default().limits(&spec), [Some(9)]);
+        let ladder = Ladder { shots: vec![0, 4], max_new_tokens: vec![20, 50] };
+        assert_eq!(of(ladder.specs(&spec)), [(Some(0), Some(50)), (Some(4), Some(50))]);
+        assert_eq!(ladder.limits(&spec), [Some(20), Some(50)]);
+    }
 }

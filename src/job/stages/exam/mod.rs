@@ -212,7 +212,7 @@ impl<'a, B: DecoderBackend> Exam<'a, B> {
                     task: self.spec.tasks[self.paper.task(question)].task.clone(),
                     item: self.paper.id(question).to_owned(),
                     score: self.paper.grade(question, reply),
-                    new_tokens: reply.new_tokens,
+                    new_tokens: reply.tokens.len(),
                 });
                 self.book.add(marks.collect());
             }
