@@ -27,7 +27,7 @@ pub(super) fn run<B: DecoderBackend>(
     session: &Session<'_>,
 ) -> Result<Vec<AccuracyRow>, StageError> {
     let plan = |spec| Plan::prepare(request, spec, session);
-    let specs = request.ladder.specs(&request.spec).into_iter();
+    let specs = request.ladder.specs(&request.spec)?.into_iter();
     let plans = specs.map(plan).collect::<Result<Vec<_>, _>>()?;
     let decoder = session.decoder::<B>(request.weights)?;
     let answered = plans.iter().map(|plan| plan.answer(&decoder)).collect::<Result<Vec<_>, _>>()?;

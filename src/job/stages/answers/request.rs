@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache::CacheKind;
 use crate::job::stages::{Configuration, Restoration};
 use crate::model::WeightType;
-use crate::tasks::answers::AnswerSpec;
+use crate::tasks::answers::{AnswerError, AnswerSpec};
 
 /// A task that configurations shall be compared on.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,13 +41,19 @@ pub struct Ladder {
 
 impl Ladder {
     /// One spec a number of worked examples, each with the longest limit.
-    pub(super) fn specs(&self, spec: &AnswerSpec) -> Vec<AnswerSpec> {
+    ///
+    /// # Errors
+    /// What is wrong with any number, be it cut to or asked for.
+    pub(super) fn specs(&self, spec: &AnswerSpec) -> Result<Vec<AnswerSpec>, AnswerError> {
+        for max_new_tokens in self.limits(spec) {
+            AnswerSpec { max_new_tokens, ..spec.clone() }.check()?;
+        }
         let shots = match &self.shots[..] {
             [] => vec![spec.shots],
             several => several.iter().map(|&shots| Some(shots)).collect(),
         };
         let max_new_tokens = self.max_new_tokens.iter().max().copied().or(spec.max_new_tokens);
-        shots.into_iter().map(|shots| AnswerSpec { shots, max_new_tokens, ..spec.clone() }).collect()
+        Ok(shots.into_iter().map(|shots| AnswerSpec { shots, max_new_tokens, ..spec.clone() }).collect())
     }
 
     /// The limits that answers are cut to.
@@ -113,14 +119,20 @@ mod tests {
 
     #[test]
     fn a_ladder_asks_every_number_of_examples_and_writes_the_longest_answer_once() {
-        let spec = AnswerSpec { shots: Some(1), max_new_tokens: Some(9), ..AnswerSpec::named("gsm8k") };
-        let of = |specs: Vec<AnswerSpec>| -> Vec<_> {
+        let gsm8k =
+            AnswerSpec { data: Some("d".into()), train: Some("t".into()), ..AnswerSpec::named("gsm8k") };
+        let spec = AnswerSpec { shots: Some(1), max_new_tokens: Some(9), ..gsm8k };
+        let of = |ladder: &Ladder| -> Vec<_> {
+            let specs = ladder.specs(&spec).expect("numbers that can be");
             specs.into_iter().map(|spec| (spec.shots, spec.max_new_tokens)).collect()
         };
-        assert_eq!(of(Ladder::default().specs(&spec)), [(Some(1), Some(9))]);
+        assert_eq!(of(&Ladder::default()), [(Some(1), Some(9))]);
         assert_eq!(Ladder::default().limits(&spec), [Some(9)]);
         let ladder = Ladder { shots: vec![0, 4], max_new_tokens: vec![20, 50] };
-        assert_eq!(of(ladder.specs(&spec)), [(Some(0), Some(50)), (Some(4), Some(50))]);
+        assert_eq!(of(&ladder), [(Some(0), Some(50)), (Some(4), Some(50))]);
         assert_eq!(ladder.limits(&spec), [Some(20), Some(50)]);
+        let nothing = Ladder { max_new_tokens: vec![0, 50], ..ladder };
+        let message = nothing.specs(&spec).expect_err("an answer of no tokens").to_string();
+        assert!(message.starts_with("`--max-new-tokens` is 0"), "{message}");
     }
 }
