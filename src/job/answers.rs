@@ -6,7 +6,9 @@ use super::Job;
 
 use crate::cache::CacheKind;
 use crate::score::Objective;
-use crate::tasks::answers::{AnswerSpec, Shares};
+use crate::tasks::answers::AnswerSpec;
+#[cfg(any(feature = "flex", feature = "cuda"))]
+use crate::tasks::answers::Shares;
 
 /// Questions that `objective: accuracy` marks maps by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,6 +99,7 @@ impl Default for ItemCounts {
 
 impl ItemCounts {
     /// Splits in the same proportion.
+    #[cfg(any(feature = "flex", feature = "cuda"))]
     pub(super) fn shares(self) -> Shares {
         Shares { search: self.search, select: self.select, test: self.test }
     }

@@ -4,6 +4,7 @@ use super::analysis_file::{
     AnalysisFile, ChannelFindings, CorrelationFindings, KnockOutFindings, LemmaFindings, Moved,
 };
 use super::analysis_rows::{KnockOutRow, PatternRow};
+#[cfg(any(feature = "flex", feature = "cuda"))]
 use super::flip::FlipExample;
 use crate::analysis::{FIRST, OUTLIER, RECENT, STREAMING};
 
@@ -124,6 +125,7 @@ fn told_knockout(found: &KnockOutFindings, rows: &[KnockOutRow]) -> Vec<String> 
 }
 
 /// The first changed token and what followed, side by side; or that there was none, with the maps that were tried.
+#[cfg(any(feature = "flex", feature = "cuda"))]
 pub(crate) fn example_words(found: Option<&FlipExample>, unchanged: &[String]) -> Vec<String> {
     let same = match unchanged {
         [] => None,

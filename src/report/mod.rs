@@ -3,6 +3,7 @@
 //! Every file appears whole or not at all ([`write_atomic`]). Nothing that varies between equal runs goes into
 //! a CSV: times and the command line are in `run.yaml` beside them. Knows rows and maps, not how they came about.
 
+mod accuracy_rows;
 mod agreement;
 mod analysis_file;
 mod analysis_rows;
@@ -22,13 +23,16 @@ mod text;
 #[cfg(test)]
 mod golden;
 
+pub use accuracy_rows::AccuracyRow;
 pub use agreement::{AgreementMatrix, agreement_matrices};
 pub use analysis_file::{
     AnalysisFile, ChannelFindings, ChosenHead, CorrelationFindings, HeadCounts, KnockOutFindings,
     LemmaFindings, Moved,
 };
 pub use analysis_rows::{ChannelRow, KnockOutRow, LemmaRow, LemmaSource, PatternRow};
-pub(crate) use analysis_words::{analysis_words, example_words};
+pub(crate) use analysis_words::analysis_words;
+#[cfg(any(feature = "flex", feature = "cuda"))]
+pub(crate) use analysis_words::example_words;
 pub use dgap_rows::{DgapControlRow, DgapFrontRow, DgapGate, DgapInversionRow, DgapRow, DgapText};
 pub use files::{FileError, read_text, write_atomic, write_text};
 #[cfg(any(feature = "flex", feature = "cuda"))]

@@ -28,9 +28,9 @@ use std::path::PathBuf;
 
 use crate::model::{DecoderBackend, Device, Registry, on_device};
 use crate::progress::Observer;
-use crate::report::html;
+use crate::report::{AccuracyRow, html};
 
-pub use self::answers::{AccuracyRow, AnswerRequest, Ladder};
+pub use self::answers::{AnswerRequest, Ladder};
 pub use self::check::{CheckRequest, CheckResult, Texts};
 pub use self::dgap::{
     DgapEvaluation, DgapRequest, DgapTraining, MorePositions, dgap_control, dgap_eval, dgap_train,

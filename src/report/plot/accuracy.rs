@@ -1,6 +1,6 @@
 //! Rows of `kvtune eval --task`: what answers score for the memory that their caches take.
 
-use crate::job::stages::AccuracyRow;
+use crate::report::AccuracyRow;
 
 use super::Context;
 use super::figure::{Align, Figure, Frame, Point, Text};

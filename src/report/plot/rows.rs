@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::PlotError;
 use crate::bench::BenchRow;
-use crate::job::stages::AccuracyRow;
+use crate::report::AccuracyRow;
 use crate::report::analysis_rows::PatternRow;
 use crate::report::dgap_rows::DgapRow;
 use crate::report::files::read_text;

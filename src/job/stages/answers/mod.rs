@@ -12,11 +12,12 @@ use crate::cache::CacheKind;
 use crate::dgap::heads::Readout;
 use crate::model::{Decoder, DecoderBackend, ModelError, Tokenizer};
 use crate::precision::PrecisionMap;
+use crate::report::AccuracyRow;
 use crate::score::{Configured, Question, Reply, answer, cut, simulation};
 use crate::select::least_detectable;
 use crate::tasks::answers::{self, AnswerSpec, AnswerTask};
 
-pub use request::{AccuracyRow, AnswerRequest, Ladder};
+pub use request::{AnswerRequest, Ladder};
 
 use sheet::Sheet;
 

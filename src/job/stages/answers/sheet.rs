@@ -1,8 +1,9 @@
 //! All answers to a task's items, marked, and the rows that they make.
 
-use super::{AccuracyRow, Plan};
+use super::Plan;
 use crate::job::stages::StageError;
 use crate::precision::{equivalent_bits, storage_bits};
+use crate::report::AccuracyRow;
 use crate::score::Reply;
 use crate::select::{Bootstrap, Difference, accuracy, difference, recovery};
 use crate::tasks::answers::{Grade, Metric};
