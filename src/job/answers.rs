@@ -69,7 +69,8 @@ impl Job {
         (answers.combine == Combine::Each).then_some(&answers.tasks)
     }
 
-    /// Behind "lost": which of several tasks a loss of accuracy is in. Nothing where there is one.
+    /// Behind "lost": which of several tasks a loss of accuracy is in. Nothing where there is one; only accuracy has
+    /// tasks (`check` refuses them beside another objective).
     pub(crate) fn lost_where(&self) -> &'static str {
         match self.answers.as_ref().filter(|answers| answers.tasks.len() > 1).map(|answers| answers.combine) {
             None => "",

@@ -174,6 +174,36 @@ fn repaired_lanes_answer_as_they_do_alone_and_leave_the_others_as_they_are() {
 }
 
 #[test]
+fn an_answer_that_is_cut_is_the_one_that_a_lower_limit_lets_be_written() {
+    let (model, map) = (model(), uniform("KV4"));
+    let tools = (&model.decoder.config().eos_token_ids[..], &model.tokenizer);
+    let whole = answers::<AsIs>(&model, &[(&map, None)], 4).remove(0);
+    let configured = Configured::<AsIs> {
+        simulation: &model.simulation,
+        kind: CacheKind::Packed,
+        map: &map,
+        restore: None,
+    };
+    for most in [1, 4, 9] {
+        let mut limited = questions();
+        for question in &mut limited {
+            if let TokenAsk::Write { max_new_tokens, .. } = &mut question.ask {
+                *max_new_tokens = most;
+            }
+        }
+        let cut: Vec<Reply> = whole
+            .iter()
+            .zip(&questions())
+            .map(|(reply, question)| cut(reply, question, most, tools).expect("tokens of the model"))
+            .collect();
+        let configured = std::slice::from_ref(&configured);
+        let written = answer(&model.decoder, &model.tokenizer, configured, &limited, (4, 2), &Silent);
+        assert_eq!(cut, written.expect("answers")[0], "{most} tokens");
+    }
+    assert!(whole[0].tokens.len() > 4, "a text that is cut: {:?}", whole[0]);
+}
+
+#[test]
 fn steps_of_an_answer_are_told_from_the_prompts_last_token_on() {
     let (model, map) = (model(), uniform("KV4"));
     let nudge = Nudge::default();

@@ -63,6 +63,9 @@ pub enum StageError {
     /// The user asked to stop; what was done is saved.
     #[error("stopped; the same command goes on from here")]
     Interrupted,
+    /// The user asked to stop what leaves nothing to go on from.
+    #[error("stopped before the end; the same command begins anew")]
+    Stopped,
     /// A budget that is spent before the search begins.
     #[error(
         "`search.evaluations` is {evaluations}, but the additive model alone takes {charged} measurements ({groups} groups){}",
@@ -167,7 +170,12 @@ impl StageError {
 
     /// Whether the user asked to stop.
     pub fn is_interruption(&self) -> bool {
-        matches!(self, Self::Interrupted | Self::Model(ModelError::Interrupted { .. }))
+        matches!(self, Self::Interrupted | Self::Stopped | Self::Model(ModelError::Interrupted { .. }))
+    }
+
+    /// The same error of a command that saves nothing on its way.
+    pub(super) fn unsaved(self) -> Self {
+        if matches!(self, Self::Interrupted) { Self::Stopped } else { self }
     }
 
     /// Whether it takes another job to mend it, rather than other files or looser limits.

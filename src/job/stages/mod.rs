@@ -106,7 +106,7 @@ pub fn generate(
 ) -> Result<(), StageError> {
     let job = Job { model: request.model.clone(), ..Job::default() };
     let session = Session::open(&job, context)?;
-    on_device!(context.device, generate_on(request, &session, each))
+    on_device!(context.device, generate_on(request, &session, each)).map_err(StageError::unsaved)
 }
 
 /// Continues many prompts side by side, each as [`generate`] would as the only one where tokens are chosen
@@ -121,7 +121,7 @@ pub fn generate_many(
 ) -> Result<(), StageError> {
     let job = Job { model: request.model.clone(), ..Job::default() };
     let session = Session::open(&job, context)?;
-    on_device!(context.device, generate_many_on(request, &session, each))
+    on_device!(context.device, generate_many_on(request, &session, each)).map_err(StageError::unsaved)
 }
 
 /// Compares configurations on a text, full precision first.
@@ -132,7 +132,7 @@ pub fn evaluate(request: &Evaluation, context: &Context<'_>) -> Result<Vec<Evalu
     request.windowing.check()?;
     let job = Job { model: request.model.clone(), ..Job::default() };
     let session = Session::open(&job, context)?;
-    on_device!(context.device, evaluate_on(request, &session))
+    on_device!(context.device, evaluate_on(request, &session)).map_err(StageError::unsaved)
 }
 
 /// Compares configurations on a task with answers, full precision first; one row a configuration and metric.
@@ -143,7 +143,7 @@ pub fn evaluate(request: &Evaluation, context: &Context<'_>) -> Result<Vec<Evalu
 pub fn ask(request: &AnswerRequest, context: &Context<'_>) -> Result<Vec<AccuracyRow>, StageError> {
     let job = Job { model: request.model.clone(), ..Job::default() };
     let session = Session::open(&job, context)?;
-    on_device!(context.device, ask_on(request, &session))
+    on_device!(context.device, ask_on(request, &session)).map_err(StageError::unsaved)
 }
 
 /// Measures time and memory of configurations, full precision first.
@@ -153,7 +153,7 @@ pub fn ask(request: &AnswerRequest, context: &Context<'_>) -> Result<Vec<Accurac
 pub fn bench(request: &BenchRequest, context: &Context<'_>) -> Result<BenchReport, StageError> {
     let job = Job { model: request.model.clone(), ..Job::default() };
     let session = Session::open(&job, context)?;
-    on_device!(context.device, bench_on(request, &session))
+    on_device!(context.device, bench_on(request, &session)).map_err(StageError::unsaved)
 }
 
 /// Scores maps against full precision on the same documents, with intervals.
@@ -163,7 +163,7 @@ pub fn bench(request: &BenchRequest, context: &Context<'_>) -> Result<BenchRepor
 pub fn check(request: &CheckRequest, context: &Context<'_>) -> Result<CheckResult, StageError> {
     let job = Job { model: request.model.clone(), trace: request.trace(), ..Job::default() };
     let session = Session::open(&job, context)?;
-    on_device!(context.device, check_on(request, &session))
+    on_device!(context.device, check_on(request, &session)).map_err(StageError::unsaved)
 }
 
 fn check_on<B: DecoderBackend>(

@@ -132,10 +132,7 @@ impl<'a> Chart<'a> {
         let (Some(shots), Some(last)) = (line[0].shots.filter(|_| differs), line.last()) else { return };
         let (point, color) = (self.at(last.cache_bytes, last.score), self.color(last));
         if let Some(placed) = labels.place(&format!("{shots}-shot"), point, 11.0, color) {
-            if let Some([from, to]) = placed.leader {
-                figure.faint_line(vec![from, to], MUTED, 1.0, 0.6);
-            }
-            figure.text(placed.text);
+            placed.draw(figure);
         }
     }
 

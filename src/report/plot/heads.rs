@@ -91,10 +91,7 @@ impl<'a> Chart<'a> {
         for row in worst.into_iter().take(NAMED) {
             let name = format!("{}.{}", row.layer, row.head);
             let Some(placed) = labels.place(&name, self.at(row), 11.0, INK) else { continue };
-            if let Some([from, to]) = placed.leader {
-                figure.faint_line(vec![from, to], MUTED, 1.0, 0.6);
-            }
-            figure.text(placed.text);
+            placed.draw(figure);
         }
     }
 

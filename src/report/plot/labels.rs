@@ -1,7 +1,7 @@
 //! Where labels go: beside their points, on nothing else.
 
-use super::figure::{Align, Frame, Point, Text};
-use super::palette::Color;
+use super::figure::{Align, Figure, Frame, Point, Text};
+use super::palette::{Color, MUTED};
 
 /// Places labels one after another; each takes the first place that is free.
 pub(super) struct Labels {
@@ -14,6 +14,15 @@ pub(super) struct Placed {
     pub(super) text: Text,
     /// From point to label, where the label does not stand right beside its point.
     pub(super) leader: Option<[Point; 2]>,
+}
+
+impl Placed {
+    pub(super) fn draw(self, figure: &mut Figure) {
+        if let Some([from, to]) = self.leader {
+            figure.faint_line(vec![from, to], MUTED, 1.0, 0.6);
+        }
+        figure.text(self.text);
+    }
 }
 
 /// Directions to try, in the order of preference: above and to the right first, where a falling front leaves room.

@@ -97,8 +97,8 @@ impl PlotError {
 }
 
 /// Draws `pareto.csv`, `sensitivity.csv`, `heads.csv`, `dgap.csv` or what `kvtune bench` or `kvtune eval --task`
-/// printed with `--format csv`, told apart by their columns, or a precision map, whose name ends in `.yaml` or `.yml`; as SVG or PNG by the ending of
-/// `out`.
+/// printed with `--format csv`, told apart by their columns, or a precision map, whose name ends in `.yaml` or `.yml`;
+/// as SVG or PNG by the ending of `out`.
 ///
 /// Where `run.yaml`, `job.yaml` and `space.yaml` stand beside the file, the figure names the model, the objective, the
 /// limit and the groups.

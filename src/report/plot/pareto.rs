@@ -6,7 +6,7 @@ use crate::report::rows::{ParetoRow, Role};
 
 use super::Context;
 use super::figure::{Align, Figure, Frame, Point, Size, Text};
-use super::labels::Labels;
+use super::labels::{Labels, Placed};
 use super::palette::{BLUE, GRID, INK, MUTED, VERMILION};
 use super::scale::{Scale, short};
 use marks::{Mark, bar, diamond, dot, front_mark, limit_mark, ring, square, test_mark};
@@ -238,18 +238,18 @@ impl<'a> Chart<'a> {
             let texts = chosen_texts(row);
             let placed =
                 texts.iter().find_map(|text| labels.place(text, self.point(row), LABEL + 0.5, VERMILION));
-            draw_label(
-                figure,
-                placed.map(|placed| super::labels::Placed { text: placed.text.bold(), ..placed }),
-            );
+            if let Some(placed) = placed {
+                Placed { text: placed.text.bold(), ..placed }.draw(figure);
+            }
         }
         // From the top down, so that of two markers that almost touch the upper one has the upper label.
         let mut uniform = self.uniform.clone();
         uniform.sort_by(|a, b| self.point(a).1.total_cmp(&self.point(b).1));
         for row in uniform {
             let name = row.map.pairs().first().map(ToString::to_string).unwrap_or_default();
-            let placed = labels.place(&name, self.point(row), LABEL, INK);
-            draw_label(figure, placed);
+            if let Some(placed) = labels.place(&name, self.point(row), LABEL, INK) {
+                placed.draw(figure);
+            }
         }
     }
 
@@ -337,14 +337,6 @@ fn chosen_texts(row: &ParetoRow) -> Vec<String> {
         }
         _ => vec![bits],
     }
-}
-
-fn draw_label(figure: &mut Figure, placed: Option<super::labels::Placed>) {
-    let Some(placed) = placed else { return };
-    if let Some([from, to]) = placed.leader {
-        figure.faint_line(vec![from, to], MUTED, 1.0, 0.6);
-    }
-    figure.text(placed.text);
 }
 
 #[cfg(test)]

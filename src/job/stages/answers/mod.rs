@@ -142,7 +142,7 @@ impl<'a> Plan<'a> {
         });
         let configured: Vec<Configured<'_, _>> = configured.collect();
         let (observer, questions) = (self.session.observer(), &self.asked.questions);
-        observer.begin(self.task.name(), (questions.len() * configured.len()) as u64, "answers");
+        observer.begin(&self.name(), (questions.len() * configured.len()) as u64, "answers");
         let widths = (self.lanes, self.session.context.threads);
         let replies = answer(decoder, &self.tokenizer, &configured, questions, widths, observer)?;
         observer.end(&self.summary());
@@ -160,9 +160,19 @@ impl<'a> Plan<'a> {
         Ok(Sheet::marked(self, replies))
     }
 
+    /// The task, and which rung of several this is.
+    fn name(&self) -> String {
+        match self.spec.shots {
+            Some(shots) if self.request.ladder.shots.len() > 1 => {
+                format!("{} {shots}-shot", self.task.name())
+            }
+            _ => self.task.name().to_owned(),
+        }
+    }
+
     fn summary(&self) -> String {
         let count = self.asked.items.len();
-        let mut text = format!("{}: {count} items, {} lanes at most", self.task.name(), self.lanes);
+        let mut text = format!("{}: {count} items, {} lanes at most", self.name(), self.lanes);
         for (number, what) in [
             (self.asked.skipped, "left out, longer than the context"),
             (self.asked.cut, "cut in the middle to fit the context"),

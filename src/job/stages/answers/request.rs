@@ -33,7 +33,8 @@ pub struct AnswerRequest {
 pub struct Ladder {
     /// Worked examples before a question: every number is asked for itself.
     pub shots: Vec<usize>,
-    /// Tokens of an answer at most: the longest is written, and the others are where it was then.
+    /// Tokens of an answer at most: the longest is written, and the others are where it was then. The items are those
+    /// that fit the context with the longest.
     pub max_new_tokens: Vec<usize>,
 }
 
